@@ -8,13 +8,14 @@ use crate::censored::NEVER;
 use crate::dissection::DissectionSummary;
 use crate::inference::{SMALL, sent_again};
 use crate::level::{Blame, Culprit, LevelSummary, LevelVerdict, PopulationLevel, PublishCause};
+use crate::limits::LimitKind;
 use crate::objective::Standing;
 use crate::standing::standing;
 use crate::usage;
 use at_limit::at_limit;
 use captured::{Captured, Named};
 use plimsoll_model::objective::{Objectives, Subject};
-use plimsoll_model::record::{ComponentUsage, LevelRecord};
+use plimsoll_model::record::{ComponentUsage, LevelRecord, LevelStart};
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Nanos, Validity};
 use std::ops::Range;
@@ -43,6 +44,12 @@ impl Blame {
         let (claim, evidence) = (format!("{component} {did}"), format!("{}; {evidence}", self.evidence));
         Blame { component: Some(component), claim, evidence, ..self }
     }
+}
+
+/// What of a component was at its limit in a level; `None` where it was not it, or not it alone.
+pub(crate) fn kind_of(name: &str, components: &[ComponentUsage], start: &LevelStart) -> Option<LimitKind> {
+    let found = at_limit(components, start).filter(|found| found.who.component == name)?;
+    Some(if found.by_quota { LimitKind::Quota } else { LimitKind::Processor })
 }
 
 /// What blame rests on, beside the level's own summary.

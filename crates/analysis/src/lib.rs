@@ -12,11 +12,13 @@ mod duplicates;
 pub mod early_stop;
 pub mod event_life;
 pub mod exchange;
+pub mod experiment;
 pub mod gauges;
 pub mod generator;
 mod inference;
 pub mod laws;
 pub mod level;
+pub mod limits;
 pub mod load_line;
 mod measured;
 mod memory;
@@ -67,7 +69,15 @@ pub fn summarize(record: &RunRecord) -> Summary {
     let pairs: Vec<_> = record.levels.iter().map(|level| &level.start).zip(&levels).collect();
     let laws = laws::of(&pairs, &record.components, &record.gauges);
     let load_line = load_line.map(|line| load_line::bounded(line, &laws, &levels));
-    let (verdict, reason) = judge(record, &levels, load_line.as_ref(), finding.as_ref());
+    let (experiment, limits) =
+        experiment::of(record).map_or((None, Vec::new()), |(experiment, limits)| (Some(experiment), limits));
+    let (verdict, reason) = match &experiment {
+        Some(experiment) if levels.is_empty() && record.end == Some(RunEnd::Complete) => {
+            experiment.judge(&limits)
+        }
+        _ => judge(record, &levels, load_line.as_ref(), finding.as_ref()),
+    };
+    let limits = if limits.is_empty() { limits::of_levels(&levels, record) } else { limits };
     let over_levels = |metric| {
         let mut merged = Histogram::new();
         let samples = record.levels.iter().flat_map(|level| level.samples.iter().flatten());
@@ -109,6 +119,8 @@ pub fn summarize(record: &RunRecord) -> Summary {
         closed_bounds: closed_bounds::of(&levels, &laws),
         laws,
         scalability: scalability::of(&levels, record.provenance.seed),
+        limits,
+        experiment,
         dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,

@@ -3,10 +3,12 @@
 
 use crate::closed_bounds::ClosedBounds;
 use crate::dissection::DissectionSummary;
+use crate::experiment::Experiment;
 use crate::gauges::GaugeSummary;
 use crate::generator::Generator;
 use crate::laws::ComponentLaws;
 use crate::level::{LevelSummary, LevelVerdict};
+use crate::limits::Limit;
 use crate::load_line::{self, LoadLine};
 use crate::scalability::Scalability;
 use crate::search::Finding;
@@ -72,6 +74,10 @@ pub struct Summary {
     pub closed_bounds: Option<ClosedBounds>,
     /// The law of scalability over the levels of the closed model; null in the open model, and with too few levels.
     pub scalability: Option<Scalability>,
+    /// What limits the load, the surest first; empty where no name can be given.
+    pub limits: Vec<Limit>,
+    /// What was learned by slowing each part of the platform; null of a run without that (docs/why.md).
+    pub experiment: Option<Experiment>,
     /// What the wire said; null where nothing was captured.
     pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.

@@ -240,7 +240,7 @@ impl Engine {
         &mut self,
         index: u16,
         level: LevelPlan,
-        hold: Nanos,
+        (hold, samples): (Nanos, Option<u16>),
         watch: &mut dyn Watch,
     ) -> Result<LevelStart, EngineError> {
         let warm_up = self.plan.load.warm_up;
@@ -255,19 +255,23 @@ impl Engine {
                 self.release(LevelPlan::Devices { devices: 0, rate: 0.0 }, watch)?;
                 f64::from(all) / rate
             }
-            LevelPlan::Rate(_) | LevelPlan::Listed { .. } | LevelPlan::InFlight(_) => 0.0,
+            LevelPlan::Rate(_)
+            | LevelPlan::Listed { .. }
+            | LevelPlan::InFlight(_)
+            | LevelPlan::Experiment(_) => 0.0,
         };
+        let samples = samples.unwrap_or(self.plan.load.samples);
         let messages = self.plan.messages_of(level);
         let (hold, samples, put_together) = match messages {
             Some(_) if level.rate() == 0.0 => {
                 let (longest, pieces) = pieces_of(hold);
-                (longest, pieces, Some(self.plan.load.samples))
+                (longest, pieces, Some(samples))
             }
             Some(messages) => {
                 let hold = self.hold_of((index, level), hold, messages, watch)?;
-                (hold, self.plan.load.samples, None)
+                (hold, samples, None)
             }
-            None => (hold, self.plan.load.samples, None),
+            None => (hold, samples, None),
         };
         let hold_start = self.now() + LEAD + Nanos::from_secs_f64(connecting) + warm_up;
         let idle = None;
@@ -286,6 +290,7 @@ impl Engine {
             messages,
             put_together,
             cut: None,
+            experiment: None,
         })
     }
 
@@ -445,7 +450,7 @@ impl Engine {
     }
 
     /// The time on the run's clock.
-    fn now(&self) -> Nanos {
+    pub fn now(&self) -> Nanos {
         self.simulated.as_ref().map_or_else(|| self.clock.now(), |simulated| simulated.simulation.now())
     }
 
@@ -529,7 +534,7 @@ impl Engine {
 fn asked(level: LevelPlan, all: Option<u32>) -> Load {
     match level {
         LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => Load::Rate(rate),
-        LevelPlan::InFlight(count) => Load::InFlight(count),
+        LevelPlan::InFlight(count) | LevelPlan::Experiment(count) => Load::InFlight(count),
         LevelPlan::Devices { devices, rate } => Load::Devices { devices, rate: (rate > 0.0).then_some(rate) },
         LevelPlan::ConnectRate(rate) => Load::ConnectRate { rate, devices: all },
     }

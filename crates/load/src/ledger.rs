@@ -140,6 +140,11 @@ impl Ledger {
         self.topology.has(device)
     }
 
+    /// Whether every message of that device is to be delivered to somebody.
+    pub fn promises_delivery(&self, device: u32) -> bool {
+        self.contract.is_none() && !self.topology.receivers(device).is_empty()
+    }
+
     /// A level begins, in which devices below that number take part.
     pub fn begin(&mut self, timeline: &Timeline, devices: u32) {
         if let Some(freshness) = &mut self.freshness {

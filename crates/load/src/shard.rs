@@ -179,6 +179,8 @@ struct Level {
     drain_end: Nanos,
     /// For how long the hold was held, once that is known of one whose length is known at its end only.
     held: Option<Nanos>,
+    /// Whether it belongs to an experiment: operations end with their delivery, where there is one.
+    experiments: bool,
     /// The sample whose end is the next one to flush at, `None` while the end of the warm-up is.
     next_flush: Option<u16>,
     /// Whether nothing is taken up any more: what turns out to have been due in the hold was never made ready.
@@ -314,6 +316,7 @@ impl<D: Driver> Shard<D> {
                     queries,
                     drain_end,
                     held: None,
+                    experiments: matches!(level, LevelPlan::Experiment(_)),
                     next_flush: None,
                     over: false,
                     asked_for_arrival: None,
@@ -497,9 +500,11 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let now = self.here();
-        for delivery in self.received.drain(..) {
-            self.ledger.received(&mut self.recorder, now, delivery);
+        let mut received = std::mem::take(&mut self.received);
+        for delivery in received.drain(..) {
+            self.received(delivery, now);
         }
+        self.received = received;
     }
 
     /// Leaves deliveries with the shards that own them; `surely` waits where one is at its mailbox.

@@ -1,6 +1,7 @@
 //! What a run records: the rows that the engine and the observers emit while it goes on, and the whole as the
 //! run store gives it back. Everything that analysis and reports know of a run is here.
 
+use crate::experiment::ExperimentLevel;
 use crate::message::MessageRecord;
 use crate::text::harmless;
 use crate::{Counts, Histogram, LevelIndex, Load, Metric, Nanos};
@@ -57,6 +58,9 @@ pub struct LevelStart {
     /// The length of samples that were put together of pieces; `None` where they are equal parts of the hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Nanos>,
+    /// What it is for in an experiment; `None` of a level that is a load of the scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<ExperimentLevel>,
 }
 
 /// How a level ended for one of several populations.
@@ -592,6 +596,8 @@ pub struct RunRecord {
     pub set_up: SampleRecord,
     /// The levels begun.
     pub levels: Vec<LevelRecord>,
+    /// The levels of its experiment, which are no loads that anybody judges; none of a run without one.
+    pub experiment: Vec<LevelRecord>,
     /// What the platform's components used.
     pub components: Vec<ComponentUsage>,
     /// What other observers saw, in the order of time.

@@ -9,6 +9,7 @@ pub mod capturing;
 pub mod comparison;
 mod controller;
 pub mod dissection;
+mod experiment;
 mod failure;
 mod identity;
 mod level_sequence;
@@ -37,6 +38,7 @@ pub use placement::Placement;
 pub use so_far::SoFar;
 
 use controller::{ControllerError, Scene};
+use experiment::{Experiment, Step};
 use failure::Failure;
 use level_sequence::LevelSequence;
 use plimsoll_analysis::level::LevelSummary;
@@ -239,7 +241,8 @@ fn perform(
     writer.add_platform_facts(platform.facts())?;
     writer.add_platform_facts(&identity::state_facts(plan))?;
     let clock = Clock::start();
-    writer.set_epoch(clock.epoch(), wall_nanos() - clock.now().0)?;
+    let epoch = clock.epoch();
+    writer.set_epoch(epoch, wall_nanos() - clock.now().0)?;
     let places = Reached::each(plan, &platform, &platform_options)?;
     let token = Arc::default();
     let context = || {
@@ -249,12 +252,14 @@ fn perform(
     let contexts = plan.populations().map(|_| context()).collect();
     let (mut engine, network) =
         start_engine((plan, id), &platform, &places, placement, options, (clock, contexts))?;
+    let own_processors = placement.divides() || platform.simulation().is_some();
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
     let happenings = Happenings::default();
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, network, progress)
         .with_storm(storm)
         .with_running(running.processes, running.vigils)
         .with_capture(capture.as_mut())
+        .with_epoch(epoch)
         .with_happenings(&happenings);
     let http: Vec<HttpAddresses> = places.into_iter().map(|place| place.http).collect();
     let terms = plan.populations().zip(&http).zip(engine.run_contexts());
@@ -265,7 +270,8 @@ fn perform(
     if terms.is_some() {
         watch.step("getting an access token");
     }
-    let mut work = || control_and_run_levels(plan, id, &http, options, &mut engine, &mut watch);
+    let mut work =
+        || control_and_run_levels((plan, id, own_processors), &http, options, &mut engine, &mut watch);
     let outcome = match terms {
         None => work(),
         Some((plan, terms, http, context)) => {
@@ -380,8 +386,7 @@ impl Reached {
 
 /// Lets the controller do its steps before the levels and, where the scenario asks for it, undo them afterwards.
 fn control_and_run_levels(
-    plan: &Plan,
-    id: RunId,
+    (plan, id, own_processors): (&Plan, RunId, bool),
     http: &[HttpAddresses],
     options: &Options,
     engine: &mut Engine,
@@ -411,7 +416,7 @@ fn control_and_run_levels(
             for (population, captures) in captured(&scenes).into_iter().enumerate() {
                 engine.give(population, captures);
             }
-            connect_and_run_levels(plan, id, engine, watch)
+            connect_and_run_levels((plan, id, own_processors), engine, watch)
         }
         Err(error) => Err(error.into()),
     };
@@ -484,8 +489,7 @@ fn captured(scenes: &[(Scene<'_>, Captures)]) -> Vec<Captures> {
 }
 
 fn connect_and_run_levels(
-    plan: &Plan,
-    id: RunId,
+    (plan, id, own_processors): (&Plan, RunId, bool),
     engine: &mut Engine,
     watch: &mut RunWatch,
 ) -> Result<RunEnd, Failure> {
@@ -515,7 +519,7 @@ fn connect_and_run_levels(
         if let Some(death) = watch.death() {
             return Ok(RunEnd::PlatformDied(death));
         }
-        let start = engine.plan_level(levels.len() as u16, next.level, next.hold, watch)?;
+        let start = engine.plan_level(levels.len() as u16, next.level, (next.hold, None), watch)?;
         let start = LevelStart { idle, ..start };
         watch.begin_level(&start, next.purpose, sequence.number(levels.len() + 1));
         let (mut end, stopped) = engine.run_level(&start, next.level, watch)?;
@@ -541,6 +545,17 @@ fn connect_and_run_levels(
             break;
         }
     }
+    if let Some(terms_of_it) = plan.load.experiment {
+        let besides = plan.load.warm_up + plan.load.drain;
+        let own = (&terms, plan.seed);
+        let experiment = Experiment::new(terms_of_it, own, watch.slowable(), own_processors, besides);
+        let settle = levels.last().is_some_and(|last: &LevelSummary| !last.is_met());
+        let ended =
+            run_experiment((plan, id, settle), experiment, (levels.len() as u16, position), engine, watch)?;
+        if ended != RunEnd::Complete {
+            return Ok(ended);
+        }
+    }
     if plan.load.idle_after > Nanos::ZERO {
         watch.step("leaving the platform without load after the last level");
         // All levels have ended: who has seen enough loses nothing.
@@ -560,4 +575,48 @@ fn connect_and_run_levels(
     let refused = alone.and_then(|plan| suspicion::refused_content(plan, &levels));
     silent.iter().chain(&refused).for_each(|told| watch.note(told));
     Ok(RunEnd::Complete)
+}
+
+/// Runs the levels of an experiment, from that number on.
+fn run_experiment(
+    (plan, id, mut settle): (&Plan, RunId, bool),
+    mut experiment: Experiment<'_>,
+    (first, mut position): (u16, RunPosition),
+    engine: &mut Engine,
+    watch: &mut RunWatch,
+) -> Result<RunEnd, Failure> {
+    let mut done: Vec<LevelRecord> = Vec::new();
+    watch.expect_levels(None);
+    loop {
+        let next = match experiment.next(&done, engine.now()) {
+            Step::Level(next) => next,
+            Step::Over(told) => {
+                told.iter().for_each(|told| watch.note(told));
+                return Ok(RunEnd::Complete);
+            }
+        };
+        if settle {
+            watch.step("letting the platform settle");
+            engine.settle(plan.load.warm_up + next.hold.min(plan.load.hold) + plan.load.drain, watch)?;
+        }
+        let index = first + done.len() as u16;
+        let start = engine.plan_level(index, next.level, (next.hold, Some(next.samples)), watch)?;
+        let start = LevelStart { experiment: Some(next.experiment), ..start };
+        watch.begin_level(&start, next.purpose, done.len() + 1);
+        let (mut end, stopped) = engine.run_level(&start, next.level, watch)?;
+        watch.end_level(&mut end, stopped);
+        let (gone, death) = (end.platform_gone, end.death.clone());
+        watch.measured_now(Measurement::LevelEnded(end));
+        if stopped {
+            return Ok(RunEnd::Interrupted);
+        }
+        done.extend(watch.added(id, &mut position)?.levels);
+        if let Some(death) = death {
+            return Ok(RunEnd::PlatformDied(death));
+        }
+        if gone {
+            return Ok(RunEnd::Complete);
+        }
+        settle = true;
+    }
 }

@@ -41,6 +41,11 @@ impl Placement {
         )
     }
 
+    /// Whether the platform has processors of its own.
+    pub fn divides(&self) -> bool {
+        !self.platform.is_empty()
+    }
+
     /// Whether the platform is on this host.
     pub fn is_here(plan: &Plan) -> bool {
         plan.populations().any(|plan| plan.platform.address.as_ref().is_none_or(is_this_host))

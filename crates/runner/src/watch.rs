@@ -5,6 +5,7 @@ mod level;
 mod life;
 mod recording;
 
+use crate::experiment::{Conductor, Slowable};
 use crate::identity;
 use crate::observers::Observers;
 use crate::run_capture::RunCapture;
@@ -51,6 +52,10 @@ pub struct RunWatch<'a> {
     levels: Option<usize>,
     level: Option<LevelWatch>,
     storm: Option<Storm>,
+    /// Has parts of the platform slowed, in a level of an experiment.
+    conductor: Option<Conductor>,
+    /// What the host's monotonic clock showed at time zero of the run, in nanoseconds.
+    epoch: i64,
     /// What befell the access token.
     happenings: Option<&'a Happenings>,
     next_component_reading: Nanos,
@@ -82,6 +87,8 @@ impl<'a> RunWatch<'a> {
             levels: None,
             level: None,
             storm: None,
+            conductor: None,
+            epoch: 0,
             happenings: None,
             next_component_reading: Nanos::ZERO,
             last_tick: None,
@@ -92,6 +99,11 @@ impl<'a> RunWatch<'a> {
     pub fn with_storm(mut self, storm: Option<Storm>) -> RunWatch<'a> {
         self.storm = storm;
         self
+    }
+
+    /// Takes in what the host's monotonic clock showed at time zero of the run, in nanoseconds.
+    pub fn with_epoch(self, epoch: i64) -> RunWatch<'a> {
+        RunWatch { epoch, ..self }
     }
 
     /// Watches processes of the platform that were not started by the run, too, and notices that a component of it ends.
@@ -118,6 +130,12 @@ impl<'a> RunWatch<'a> {
         self.progress.step(&self.recording.secrets.hide(what));
     }
 
+    /// The components that can be slowed.
+    pub fn slowable(&self) -> Vec<Slowable> {
+        let part = |(component, has_quota)| Slowable { component, has_quota };
+        self.platform.slowable().into_iter().map(part).collect()
+    }
+
     /// Where devices connect.
     pub fn platform_address(&self) -> SocketAddr {
         self.platform.address()
@@ -140,6 +158,7 @@ impl<'a> RunWatch<'a> {
         let label = if purpose.is_empty() { label } else { format!("{label} ({purpose})") };
         self.progress.level_begun(number, self.levels, &label);
         self.level = Some(LevelWatch::begin(start, &self.terms));
+        self.conductor = start.experiment.as_ref().map(|_| Conductor::of(start, self.epoch));
         self.observers.begin_level();
         if let Some(storm) = &mut self.storm {
             storm.begin_level(start.hold_start);
@@ -160,10 +179,23 @@ impl<'a> RunWatch<'a> {
         }
     }
 
+    /// Has parts of the platform slowed whose time comes, and records what was done.
+    fn conduct(&mut self, now: Nanos) {
+        let Some(conductor) = &mut self.conductor else { return };
+        let (doses, failed) = conductor.tick(now, self.platform);
+        if !doses.is_empty() {
+            self.recording.add([Measurement::Gauges(doses)]);
+        }
+        if let Some(failed) = failed {
+            self.recording.note(&failed);
+        }
+    }
+
     /// Adds to a level's end what the engine cannot know, also whether the platform is gone, so that higher levels
     /// would tell nothing. A level that the user cut short tells nothing of that by its silence.
     pub fn end_level(&mut self, end: &mut LevelEnd, stopped: bool) {
         self.look_at_storm(|storm, platform| storm.end_level(end.at, platform));
+        self.conduct(end.at);
         let Some(level) = self.level.take() else { return };
         if !stopped {
             self.life.look_for_missing(self.platform, end.at, &self.recording.secrets);
@@ -298,6 +330,7 @@ impl Watch for RunWatch<'_> {
         self.read_threads(now);
         self.read_components(now);
         self.look_at_storm(|storm, platform| storm.tick(now, platform));
+        self.conduct(now);
         self.life.look(self.platform, now, &self.recording.secrets);
         let since = now - self.last_tick.replace(now).unwrap_or(now);
         if let Some(level) = &mut self.level {

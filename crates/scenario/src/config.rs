@@ -27,7 +27,7 @@ pub(crate) use crate::protocols::mqtt::qos::QosLevel;
 pub(crate) use crate::quantity::Duration;
 pub(crate) use arrivals::{Arrivals, Per};
 pub(crate) use connection::{Connection, OfflinePolicy};
-pub(crate) use level_sequence::{Calibration, Search, Storm};
+pub(crate) use level_sequence::{Calibration, Experiment, Search, Storm};
 pub(crate) use load::{LevelRange, Levels, Load, Processors, WorkloadModel};
 pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
 pub(crate) use metrics::Metrics;

@@ -8,8 +8,9 @@ impl Plan {
     /// How long the run takes if every drain takes its whole time: connecting, and each level's warm-up, hold and
     /// drain, or the time of the search. Starting a platform comes on top.
     pub fn longest_duration(&self) -> Nanos {
+        let experiment = self.load.experiment.map_or(Nanos::ZERO, |experiment| experiment.within);
         if let Some(search) = &self.load.search {
-            return self.connecting() + search.time + self.load.idle_after;
+            return self.connecting() + search.time + self.load.idle_after + experiment;
         }
         let besides = self.load.idle_before + self.load.warm_up + self.load.drain;
         let levels = match self.load.calibration {
@@ -17,7 +18,7 @@ impl Plan {
             None => self.load.levels.iter().map(|level| besides + self.hold_of(*level)).sum(),
         };
         let besides = self.connecting_in_levels() + self.holding_again() + self.load.idle_after;
-        self.connecting() + levels + besides
+        self.connecting() + levels + besides + experiment
     }
 
     /// What levels that decide nothing may take in addition.
@@ -41,7 +42,7 @@ impl Plan {
                 f64::from(missing) / self.load.connect_rate
             }
             LevelPlan::ConnectRate(rate) => f64::from(self.all_devices()) / rate,
-            LevelPlan::Rate(_) | LevelPlan::Listed { .. } | LevelPlan::InFlight(_) => 0.0,
+            _ => 0.0,
         });
         Nanos::from_secs_f64(seconds.sum())
     }

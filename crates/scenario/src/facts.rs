@@ -347,13 +347,13 @@ impl Plan {
             .iter()
             .map(|level| match level {
                 LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => grouped(*rate),
-                LevelPlan::InFlight(count) => grouped(f64::from(*count)),
+                LevelPlan::InFlight(count) | LevelPlan::Experiment(count) => grouped(f64::from(*count)),
                 LevelPlan::Devices { devices, .. } => grouped(f64::from(*devices)),
                 LevelPlan::ConnectRate(rate) => grouped(*rate),
             })
             .collect();
         let unit = match self.load.levels.first() {
-            Some(LevelPlan::InFlight(_)) => "in flight".to_owned(),
+            Some(LevelPlan::InFlight(_) | LevelPlan::Experiment(_)) => "in flight".to_owned(),
             Some(LevelPlan::Devices { devices, rate }) if *rate > 0.0 => {
                 format!("devices, {} per second each", grouped(rate / f64::from(*devices)))
             }

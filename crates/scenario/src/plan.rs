@@ -197,6 +197,19 @@ pub struct CalibrationPlan {
     pub attempts: u16,
 }
 
+/// After the levels, or in their place, each part of the platform is slowed in turn, to learn which one limits the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExperimentPlan {
+    /// How long it may take.
+    pub within: Nanos,
+    /// Whether the levels of the scenario are run before.
+    pub with_levels: bool,
+    /// Operations in flight at most.
+    pub most_in_flight: u32,
+    /// After this long an operation is given up and the next begins.
+    pub timeout: Nanos,
+}
+
 /// An emulated network between a client and the platform; without delay and jitter there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkPlan {
@@ -300,6 +313,8 @@ pub struct LoadPlan {
     pub search: Option<SearchTerms>,
     /// The calibration that chooses the levels.
     pub calibration: Option<CalibrationPlan>,
+    /// The experiment that looks for what limits the load.
+    pub experiment: Option<ExperimentPlan>,
     /// After so many missed levels in a row no level that is not lower is run; `None` runs all.
     pub stop_after_missed: Option<u16>,
     /// How long listed levels that decided nothing may be held again, all together.
@@ -330,6 +345,13 @@ pub struct LoadPlan {
     pub precision: Nanos,
     /// How long before a due time a load thread watches its clock instead of sleeping.
     pub spin: Nanos,
+}
+
+impl LoadPlan {
+    /// The same with nothing but its experiment.
+    pub(crate) fn without_levels(self) -> LoadPlan {
+        LoadPlan { levels: Vec::new(), search: None, calibration: None, ..self }
+    }
 }
 
 /// After how many messages a hold ends.
@@ -442,6 +464,8 @@ pub enum LevelPlan {
     },
     /// Closed model: operations in flight over the whole population.
     InFlight(u32),
+    /// The same in an experiment, whatever the model. Where messages are delivered, an operation ends with that.
+    Experiment(u32),
     /// So many devices are connected, those that are missing at the scenario's connect rate.
     Devices {
         /// The first so many of the population.
@@ -458,7 +482,7 @@ impl LevelPlan {
     pub fn load(self) -> f64 {
         match self {
             LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => rate,
-            LevelPlan::InFlight(count) => f64::from(count),
+            LevelPlan::InFlight(count) | LevelPlan::Experiment(count) => f64::from(count),
             LevelPlan::Devices { devices, .. } => f64::from(devices),
             LevelPlan::ConnectRate(rate) => rate,
         }
@@ -468,7 +492,7 @@ impl LevelPlan {
     pub fn rate(self) -> f64 {
         match self {
             LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::Devices { rate, .. } => rate,
-            LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => 0.0,
+            LevelPlan::InFlight(_) | LevelPlan::Experiment(_) | LevelPlan::ConnectRate(_) => 0.0,
         }
     }
 

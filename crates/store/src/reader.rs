@@ -178,6 +178,7 @@ impl<C: Borrow<Connection>> RunReader<C> {
                 goes_on: false,
                 set_up: SampleRecord::default(),
                 levels: Vec::new(),
+                experiment: Vec::new(),
                 components: Vec::new(),
                 gauges: Vec::new(),
                 dissection: None,
@@ -186,7 +187,9 @@ impl<C: Borrow<Connection>> RunReader<C> {
         let no_run = || StoreError::NoRun { id: id.to_owned(), path: self.path.clone() };
         let mut record = found.into_iter().next().filter(|_| !id.is_empty()).ok_or_else(no_run)?;
         let added = self.added(&record.id, &mut RunPosition::begin(record.terms.populations.len()))?;
-        (record.set_up, record.levels, record.components) = (added.set_up, added.levels, added.components);
+        (record.set_up, record.components) = (added.set_up, added.components);
+        let is_load = |level: &LevelRecord| level.start.experiment.is_none();
+        (record.levels, record.experiment) = added.levels.into_iter().partition(is_load);
         record.gauges = self.gauges(&record.id)?;
         if self.has_table("dissection")? {
             let sql = "SELECT summary FROM dissection WHERE run = ?";

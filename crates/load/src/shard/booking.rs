@@ -28,12 +28,12 @@ impl<D: Driver> Shard<D> {
                 let sizes = (content, packet);
                 self.ledger.sent(&mut self.recorder, &timeline, (device, sequence), at, sizes);
                 if !self.plan.acknowledges() {
-                    self.operation_ended((device, sequence), at);
+                    self.operation_passed((device, sequence), at);
                 }
             }
             Event::Acknowledged { device, sequence, at } => {
                 self.ledger.acknowledged(&mut self.recorder, &timeline, (device, sequence), at);
-                self.operation_ended((device, sequence), at);
+                self.operation_passed((device, sequence), at);
             }
             Event::Stages { device, sequence, stages, outcome, source } => {
                 let (message, told) = ((device, sequence), (stages, self.driver.now()));
@@ -42,7 +42,7 @@ impl<D: Driver> Shard<D> {
                         if !self.ledger.acknowledged_by_stages(&mut self.recorder, &timeline, message, told) {
                             return self.incident(impossible(source));
                         }
-                        self.operation_ended(message, stages.done);
+                        self.operation_passed(message, stages.done);
                     }
                     StageOutcome::Reported => {
                         if !self.ledger.passed_stages(&mut self.recorder, message, told) {
@@ -192,12 +192,32 @@ impl<D: Driver> Shard<D> {
             throttle.notified(delivery.subscriber - self.plan.population.first_subscriber, delivery.at);
         }
         if self.share.owns(delivery.device) && self.ledger.has(delivery.device) {
-            self.ledger.received(&mut self.recorder, now, delivery);
+            self.received(delivery, now);
         } else if let Some(owner) = self.owners.shard(delivery.device)
             && let Some(outbox) = self.outboxes.get_mut(owner as usize)
         {
             outbox.push(delivery);
         }
+    }
+
+    /// A delivery of a message of ours came.
+    pub(super) fn received(&mut self, delivery: Delivery, now: SampleSlot) {
+        let (operation, at) = ((delivery.device, delivery.sequence), delivery.at);
+        self.ledger.received(&mut self.recorder, now, delivery);
+        if self.ends_with_delivery(operation.0) {
+            self.operation_ended(operation, at);
+        }
+    }
+
+    /// The platform has taken a message over: the end of an operation, unless it is to come out again.
+    fn operation_passed(&mut self, operation: (u32, u32), at: Nanos) {
+        if !self.ends_with_delivery(operation.0) {
+            self.operation_ended(operation, at);
+        }
+    }
+
+    fn ends_with_delivery(&self, device: u32) -> bool {
+        self.level.as_ref().is_some_and(|level| level.experiments) && self.ledger.promises_delivery(device)
     }
 
     fn operation_ended(&mut self, operation: (u32, u32), at: Nanos) {

@@ -51,7 +51,7 @@ pub(crate) fn process_of(plan: &Plan, level: LevelPlan, number: u16) -> Option<P
         LevelPlan::Devices { devices, rate } => (rate, devices),
         LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => (rate, plan.devices),
         LevelPlan::ConnectRate(_) => (0.0, plan.devices),
-        LevelPlan::InFlight(_) => return None,
+        LevelPlan::InFlight(_) | LevelPlan::Experiment(_) => return None,
     };
     Some(Process { gaps, per, rate, devices, seed: plan.seed, level: number })
 }
@@ -85,6 +85,11 @@ impl<D: Driver> Shard<D> {
                 let starts = Arrivals::new(process, self.share, timeline.hold_end - timeline.start);
                 let behaviour = Behaviour { messages: *messages, think_time: *think_time, timeout: *timeout };
                 Workload::PartlyOpen(Box::new(PartlyOpen::new(starts, timeline.start, behaviour)))
+            }
+            (LevelPlan::Experiment(in_flight), _) => {
+                let timeout = self.plan.load.experiment.map_or(Nanos::ZERO, |experiment| experiment.timeout);
+                let (pace, devices) = ((Nanos::ZERO, timeout), self.plan.devices);
+                Workload::Closed(ClosedLoop::new(in_flight, devices, self.share, pace, timeline.start))
             }
             // The plan never mixes the models.
             _ => Workload::Idle,

@@ -54,6 +54,31 @@ pub(crate) struct Calibration {
     pub attempts: u16,
 }
 
+/// Each part of the platform is slowed in turn, in blocks with untouched ones between, to learn which one limits the load.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Experiment {
+    /// How long it may take; from a minute to a day. Default 10m.
+    #[serde(default = "experiment_time")]
+    pub within: Duration,
+    /// Whether the levels of the scenario are run before. Default true.
+    #[serde(default = "yes")]
+    pub with_levels: bool,
+    /// Operations in flight at most. Default 20,000; over HTTP and CoAP one for each device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
+    pub in_flight: Option<u32>,
+}
+
+fn experiment_time() -> Duration {
+    AsText(Nanos::from_secs(600))
+}
+
+fn yes() -> bool {
+    true
+}
+
 fn done() -> AsText<Share> {
     AsText(Share(0.9))
 }

@@ -1,6 +1,6 @@
 //! How much, when and for how long.
 
-use super::{Arrivals, Calibration, Duration, Per, Search, Storm};
+use super::{Arrivals, Calibration, Duration, Experiment, Per, Search, Storm};
 use crate::quantity::{AsText, Rate};
 use plimsoll_model::Nanos;
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,10 @@ pub(crate) struct Load {
     /// it comes first, then one at the rate that was achieved there, until most of what is due is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibrate: Option<Calibration>,
+    /// After the levels, each part of the platform is slowed in turn, to learn which one limits the load (docs/why.md). The
+    /// platform must have been started by Plimsoll.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<Experiment>,
     /// Open model: how many devices are connected, one level each, in place of `levels`. Those that are missing are
     /// connected at `connect_rate` before the level's warm-up; those too many are disconnected.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -88,9 +88,14 @@ impl Plan {
                 let rate = |plan: &&Plan| plan.own_rate(level).unwrap_or_else(|| part(plan));
                 plans.iter().map(rate).map(LevelPlan::Rate).collect()
             }
-            LevelPlan::InFlight(count) => {
+            LevelPlan::InFlight(count) | LevelPlan::Experiment(count) => {
                 let weights = plans.iter().map(|plan| plan.weight()).collect::<Vec<_>>();
-                apportioned(count, &weights).into_iter().map(LevelPlan::InFlight).collect()
+                let share = if level == LevelPlan::Experiment(count) {
+                    LevelPlan::Experiment
+                } else {
+                    LevelPlan::InFlight
+                };
+                apportioned(count, &weights).into_iter().map(share).collect()
             }
             LevelPlan::Devices { devices, rate } => {
                 let sizes = plans.iter().map(|plan| f64::from(plan.devices)).collect::<Vec<_>>();
@@ -107,14 +112,15 @@ impl Plan {
 
     /// After how many messages of all populations together the hold of a level of the run ends; `None` where it ends by time.
     pub fn messages_of(&self, level: LevelPlan) -> Option<u64> {
-        Some(self.load.count?.messages(level, self.all_devices()))
+        let count = self.load.count.filter(|_| !matches!(level, LevelPlan::Experiment(_)))?;
+        Some(count.messages(level, self.all_devices()))
     }
 
     /// How many of them each population sends, where it does not depend on their due times: in proportion to what it has in flight, or
     /// to its devices.
     pub fn messages_of_each(&self, level: LevelPlan) -> Vec<Option<u64>> {
         let shares = self.shares_of(level);
-        match self.load.count {
+        match self.load.count.filter(|_| !matches!(level, LevelPlan::Experiment(_))) {
             Some(CountPlan::Messages(messages)) => {
                 let weights: Vec<f64> = shares.iter().map(|share| share.load()).collect();
                 apportioned(messages, &weights).into_iter().map(u64::from).map(Some).collect()

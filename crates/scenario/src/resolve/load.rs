@@ -83,6 +83,7 @@ pub(super) fn resolve(
         calibration,
         stop_after_missed: load.stop_after_missed,
         storm: None,
+        experiment: None,
         warm_up: load.warm_up.0,
         hold: load.hold.0,
         count,

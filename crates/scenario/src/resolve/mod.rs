@@ -4,6 +4,7 @@ mod capture;
 mod component;
 mod connection;
 mod connections;
+mod experiment;
 mod feed;
 mod identities;
 mod load;
@@ -67,7 +68,13 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     }
     let load = load::resolve(&mut scenario, protocol, context);
     let storm = storm::resolve(&mut scenario.load, platform.as_ref(), context);
-    let load = load.map(|load| LoadPlan { storm, ..load });
+    let most_in_flight = (protocols::slice(protocol).most_in_flight)(&scenario).map(|(most, _)| most);
+    let experiment = experiment::resolve(&scenario, platform.as_ref(), most_in_flight, context);
+    let load = load.map(|load| LoadPlan { storm, experiment, ..load });
+    let load =
+        load.map(
+            |load| if experiment.is_some_and(|own| !own.with_levels) { load.without_levels() } else { load },
+        );
     storm::check_offline(&scenario, context);
     let schedule = schedule::resolve(scenario.schedule.as_ref(), context);
     let northbound = northbound::resolve(scenario.northbound.as_ref(), platform.as_ref(), context);
@@ -84,10 +91,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
         name: scenario.name.clone(),
         seed: scenario.seed,
         platform: platform?,
-        population: PopulationPlan {
-            most_in_flight: (protocols::slice(protocol).most_in_flight)(&scenario).map(|(most, _)| most),
-            ..context.population()
-        },
+        population: PopulationPlan { most_in_flight, ..context.population() },
         others: Vec::new(),
         devices: scenario.population.devices,
         connection: connection?,

@@ -1,0 +1,228 @@
+//! What an experiment says: how much of the throughput each part of the platform decides, which one limits it, and what a faster
+//! one would buy. The elasticity of a part is the change of the logarithm of throughput for that of the part's speed: 1 where
+//! throughput falls and rises as that speed does, 0 where it does not depend on it (docs/why.md).
+
+mod argument;
+pub mod effect;
+mod forecast;
+
+use crate::limits::Limit;
+use crate::usage;
+use effect::Effect;
+use plimsoll_model::experiment::{Means, Stage};
+use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord, Terms};
+use plimsoll_model::{Metric, Verdict};
+use plimsoll_stats::Interval;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use forecast::Faster;
+
+/// A part whose elasticity is surely below this does not limit.
+const NOTHING: f64 = 0.15;
+/// A part whose elasticity may be this under a large dose limits alone: one that only comes near to the limit has less.
+const ALL: f64 = 0.95;
+
+/// What was learned by slowing the parts of the platform.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Experiment {
+    /// Operations per second of the untouched platform with many operations in flight.
+    pub capacity: Estimate,
+    /// Operations in flight meanwhile.
+    pub in_flight: u32,
+    /// Mean seconds of one operation alone; null where that was not measured.
+    pub alone: Option<f64>,
+    /// Length of each stop, in seconds.
+    pub stop: f64,
+    /// The parts, by their elasticity, the highest first.
+    pub parts: Vec<Part>,
+    /// What a faster limiting part would buy; empty where none is known.
+    pub faster: Vec<Faster>,
+    /// Why there is no answer, or not the whole one, for people; empty where there is.
+    pub open: Vec<String>,
+}
+
+/// A mean with its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Its 95 % interval; null with too few blocks.
+    pub ci95: Option<[f64; 2]>,
+}
+
+impl Estimate {
+    fn of(mean: f64, interval: Option<Interval>) -> Estimate {
+        Estimate { mean, ci95: interval.map(|interval| [interval.lo, interval.hi]) }
+    }
+
+    /// The lower and the upper end; where there is no interval, nothing is excluded.
+    fn ends(&self) -> [f64; 2] {
+        self.ci95.unwrap_or([f64::NEG_INFINITY, f64::INFINITY])
+    }
+
+    fn times(&self, factor: f64) -> Estimate {
+        Estimate { mean: self.mean * factor, ci95: self.ci95.map(|ends| ends.map(|end| end * factor)) }
+    }
+}
+
+/// A component, the platform's processors, or several components that were slowed together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Part {
+    /// The components; empty for the processors that all components share.
+    pub components: Vec<String>,
+    /// How it was slowed.
+    #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["stop", "quota", "occupy"])))]
+    pub means: Means,
+    /// The share of its time, or of its quota, that was taken in each stage.
+    pub doses: Vec<f64>,
+    /// Blocks in which it was slowed.
+    pub blocks: usize,
+    /// The elasticity of the platform's capacity to its speed.
+    pub elasticity: Estimate,
+    /// Operations per second that it allows by itself; null where it was not seen to bound anything.
+    pub capacity: Option<Estimate>,
+    /// Operations per second that it allows at least.
+    pub at_least: f64,
+    /// Processors that it used on average while nothing was slowed; null where that was not read.
+    pub used: Option<f64>,
+}
+
+impl Part {
+    /// Its name for people.
+    pub fn name(&self) -> String {
+        if self.components.is_empty() { "the processors".to_owned() } else { self.components.join(" and ") }
+    }
+}
+
+impl Experiment {
+    /// The verdict on a run that is nothing but an experiment, and why.
+    pub(crate) fn judge(&self, limits: &[Limit]) -> (Verdict, String) {
+        match limits {
+            [] => (Verdict::Invalid, self.open.join("; ")),
+            limits => {
+                let names: Vec<String> = limits.iter().map(Limit::in_words).collect();
+                (Verdict::Met, format!("{} at {:.0}/s", names.join("; "), self.capacity.mean))
+            }
+        }
+    }
+}
+
+/// The mean time of one operation alone, in seconds, in a level of one operation in flight.
+pub fn alone(level: &LevelRecord, terms: &Terms) -> Option<f64> {
+    let of = |metric: Metric| {
+        let seen = level.samples.iter().flatten().filter_map(|sample| sample.histograms.get(&metric));
+        let (count, sum) = seen.fold((0.0, 0.0), |(count, sum), seen| {
+            let own = seen.count() as f64;
+            (count + own, sum + own * seen.mean().unwrap_or(0.0))
+        });
+        (count > 0.0).then(|| sum / count / 1e9)
+    };
+    let acknowledged = of(Metric::PublishTime).filter(|_| terms.acknowledges());
+    [acknowledged, of(Metric::SubscribeTime)].into_iter().flatten().reduce(f64::max)
+}
+
+/// Operations per second of a level in which nothing was slowed, or of its untouched blocks.
+pub fn capacity(level: &LevelRecord) -> Option<f64> {
+    let rates = effect::untouched(level);
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+}
+
+/// The components whose effect under a large dose leaves open whether they limit, alone or with others.
+pub fn open(large: &LevelRecord) -> Vec<Effect> {
+    let effects = effect::of(large, &[]);
+    let ends =
+        |effect: &Effect| effect.interval.unwrap_or(Interval { lo: f64::NEG_INFINITY, hi: f64::INFINITY });
+    let is_open = |effect: &Effect| ends(effect).hi > NOTHING && effect.elasticity < ALL;
+    effects.into_iter().filter(|effect| !effect.components.is_empty() && is_open(effect)).collect()
+}
+
+/// The result of a run's experiment, and what limits; `None` of a run without one.
+pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
+    let at = |stage: Stage| {
+        let is_it =
+            |level: &&LevelRecord| level.start.experiment.as_ref().is_some_and(|own| own.stage == stage);
+        record.experiment.iter().find(is_it)
+    };
+    let large = at(Stage::Large)?;
+    let levels: Vec<&LevelRecord> = [Some(large), at(Stage::Small)].into_iter().flatten().collect();
+    let rates: Vec<f64> =
+        levels.iter().flat_map(|level| effect::untouched(level)).filter(|rate| *rate > 0.0).collect();
+    if rates.is_empty() {
+        return None;
+    }
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    let capacity = Estimate::of(mean, effect::student(&rates));
+    let effects: Vec<Effect> = levels.iter().flat_map(|level| effect::of(level, &record.gauges)).collect();
+    let mut parts: Vec<Part> = Vec::new();
+    for effect in effects.iter().filter(|effect| effect.stage == Stage::Large) {
+        let small =
+            effects.iter().find(|other| other.stage == Stage::Small && other.components == effect.components);
+        parts.push(part(effect, small, capacity, &levels, &record.components));
+    }
+    let pairs = effects.iter().filter(|effect| effect.stage == Stage::Small && effect.components.len() > 1);
+    parts.extend(pairs.map(|pair| part(pair, None, capacity, &levels, &record.components)));
+    parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
+    let stops = large.start.experiment.iter().flat_map(|own| &own.blocks);
+    let stop = stops.filter_map(|block| Some(block.perturbation.as_ref()?.stop)).max().unwrap_or_default();
+    let evidence = argument::Evidence::of(&parts, &levels, record);
+    let argument = argument::argue(&evidence);
+    let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
+    argument::share_processors(&mut parts, &argument);
+    let experiment = Experiment {
+        capacity,
+        in_flight: large.start.load.in_flight().unwrap_or_default(),
+        alone: at(Stage::Alone).and_then(|level| alone(level, &record.terms)),
+        stop: stop.as_secs_f64(),
+        parts,
+        faster,
+        open: argument.open,
+    };
+    Some((experiment, argument.limits))
+}
+
+/// A part by its effects: the small dose goes before the large one, which can pass a bound that lies near.
+fn part(
+    large: &Effect,
+    small: Option<&Effect>,
+    capacity: Estimate,
+    levels: &[&LevelRecord],
+    components: &[ComponentUsage],
+) -> Part {
+    let final_effect = small.unwrap_or(large);
+    let elasticity = Estimate::of(final_effect.elasticity, final_effect.interval);
+    let ends = Estimate::of(large.elasticity, large.interval).ends();
+    let bounds = ends[0] > NOTHING / 2.0;
+    // The lower the elasticity, the more the part allows.
+    let of_capacity = |elasticity: f64| large.capacity_at(elasticity) * capacity.mean;
+    let own = Estimate {
+        mean: large.capacity() * capacity.mean,
+        ci95: large.interval.map(|interval| [of_capacity(interval.hi), of_capacity(interval.lo)]),
+    };
+    let used = |name: &String| {
+        let spans = levels.iter().flat_map(|level| argument::untouched_spans(level));
+        let shares: Vec<f64> =
+            spans.filter_map(|span| usage::share(components, name, &span, |usage| Some(usage.cpu))).collect();
+        (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
+    };
+    Part {
+        components: large.components.clone(),
+        means: large.means,
+        doses: [Some(large), small].into_iter().flatten().map(|effect| effect.dose).collect(),
+        blocks: large.blocks + small.map_or(0, |effect| effect.blocks),
+        elasticity,
+        at_least: if bounds { of_capacity(ends[1].min(2.0)) } else { of_capacity(ends[1].clamp(0.0, 1.0)) },
+        capacity: bounds.then_some(own),
+        used: large
+            .components
+            .iter()
+            .map(used)
+            .collect::<Option<Vec<f64>>>()
+            .map(|used| used.iter().sum())
+            .filter(|_| !large.components.is_empty()),
+    }
+}

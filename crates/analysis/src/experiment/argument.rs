@@ -1,0 +1,399 @@
+//! From the effects to what limits: a name is given only where each alternative was excluded by a test that is stated with it.
+
+use super::{NOTHING, Part};
+use crate::limits::{Limit, LimitKind};
+use crate::usage;
+use plimsoll_model::Nanos;
+use plimsoll_model::experiment::{Means, Stage};
+use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A part whose elasticity is surely above this decides the throughput, as far as noise lets one part be told from several.
+const DECIDES: f64 = 0.6;
+/// The elasticity of a part that decides alone may be so much.
+const ALONE: f64 = 0.85;
+/// What it uses of a processor, or of its processors, from which on a part computes all the time.
+const FULL: f64 = 0.85;
+/// Share of the time for which a quota must keep a component from running to be what limits it.
+const THROTTLED: f64 = 0.2;
+/// Share of operations that were refused from which on a platform refuses because it has a limit.
+const REFUSED: f64 = 0.02;
+/// What a load thread uses of its processor from which on it is the generator that has no more to give.
+const GENERATOR: f64 = 0.9;
+
+/// What is known beside the parts.
+pub struct Evidence<'a> {
+    pub parts: &'a [Part],
+    /// By component: what it used while nothing was slowed.
+    pub used: BTreeMap<String, Used>,
+    /// Processors that the platform may run on; `None` where that is not known.
+    pub processors: Option<f64>,
+    /// Most that a load thread used of its processor meanwhile.
+    generator: Option<f64>,
+    /// Share of operations that were refused meanwhile.
+    refused: f64,
+}
+
+/// What a component used while nothing was slowed, in processors on average.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Used {
+    /// All its threads together.
+    pub processor: f64,
+    thread: Option<f64>,
+    /// Share of the time for which its quota kept it from running.
+    throttled: f64,
+    /// Processors that it may run on.
+    processors: Option<f64>,
+}
+
+/// What limits, and what is open.
+pub struct Argument {
+    pub limits: Vec<Limit>,
+    pub open: Vec<String>,
+}
+
+/// When nothing was slowed in a level of an experiment, in seconds of the run's clock.
+pub fn untouched_spans(level: &LevelRecord) -> Vec<Range<f64>> {
+    let start = &level.start;
+    let at = |sample: u16| (start.hold_start + start.sample_begin(usize::from(sample))).as_secs_f64();
+    let blocks = start.experiment.iter().flat_map(|own| &own.blocks);
+    blocks
+        .filter(|block| block.perturbation.is_none())
+        .map(|block| at(block.measured)..at(block.end))
+        .collect()
+}
+
+impl<'a> Evidence<'a> {
+    pub fn of(parts: &'a [Part], levels: &[&LevelRecord], record: &RunRecord) -> Evidence<'a> {
+        let saturated = record
+            .experiment
+            .iter()
+            .filter(|level| level.start.experiment.as_ref().is_some_and(|own| own.stage == Stage::Saturated));
+        let spans: Vec<Range<f64>> = saturated
+            .map(|level| usage::hold(&level.start))
+            .chain(levels.iter().flat_map(|level| untouched_spans(level)))
+            .collect();
+        let used = |name: &str| {
+            let mean = |of: fn(&ComponentUsage) -> Option<Nanos>| {
+                let shares = spans.iter().filter_map(|span| {
+                    Some((usage::share(&record.components, name, span, of)?, span.end - span.start))
+                });
+                let (sum, time) =
+                    shares.fold((0.0, 0.0), |(sum, time), (share, own)| (sum + share * own, time + own));
+                (time > 0.0).then(|| sum / time)
+            };
+            Some(Used {
+                processor: mean(|usage| Some(usage.cpu))?,
+                thread: mean(|usage| usage.busiest_thread),
+                throttled: mean(|usage| Some(usage.throttled)).unwrap_or(0.0),
+                processors: record
+                    .components
+                    .iter()
+                    .filter(|usage| usage.component == name)
+                    .filter_map(|usage| usage.processors)
+                    .max()
+                    .map(f64::from),
+            })
+        };
+        let used: BTreeMap<String, Used> = usage::names(&record.components)
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), used(name)?)))
+            .collect();
+        let untouched = |level: &&LevelRecord| {
+            let blocks = level.start.experiment.iter().flat_map(|own| &own.blocks);
+            let untouched = blocks.filter(|block| block.perturbation.is_none());
+            untouched.flat_map(|block| block.measured..block.end).collect::<Vec<u16>>()
+        };
+        let mut threads: BTreeMap<u16, (f64, f64)> = BTreeMap::new();
+        let (mut refused, mut due) = (0, 0);
+        for level in levels {
+            let samples = untouched(level);
+            for usage in level.threads.iter().filter(|usage| samples.contains(&usage.sample)) {
+                let (cpu, wall) = threads.entry(usage.thread).or_default();
+                *cpu += usage.cpu.as_secs_f64();
+                *wall += usage.wall.as_secs_f64();
+            }
+            let seen = samples.iter().filter_map(|&sample| level.samples.get(usize::from(sample))?.as_ref());
+            for sample in seen {
+                refused += sample.counts.refused;
+                due += sample.counts.due;
+            }
+        }
+        let generator = threads.values().filter(|(_, wall)| *wall > 0.0).map(|(cpu, wall)| cpu / wall);
+        Evidence {
+            parts,
+            processors: used.values().filter_map(|used| used.processors).reduce(f64::max),
+            used,
+            generator: generator.reduce(f64::max),
+            refused: if due > 0 { refused as f64 / due as f64 } else { 0.0 },
+        }
+    }
+
+    /// Each component that was slowed by itself.
+    pub fn single(&self) -> impl Iterator<Item = &'a Part> {
+        self.parts.iter().filter(|part| part.components.len() == 1)
+    }
+
+    /// The processors of the platform.
+    pub fn shared(&self) -> Option<&'a Part> {
+        self.parts.iter().find(|part| part.means == Means::Occupy)
+    }
+
+    fn used_by(&self, part: &Part) -> Option<Used> {
+        self.used.get(part.components.first()?).copied()
+    }
+
+    /// What all components used of the processors.
+    pub fn all_used(&self) -> f64 {
+        self.used.values().map(|used| used.processor).sum()
+    }
+}
+
+/// Makes the argument.
+pub fn argue(evidence: &Evidence<'_>) -> Argument {
+    let deciding: Vec<&Part> = evidence.single().filter(|part| decides(part)).collect();
+    let others_open = |own: &Part| {
+        evidence
+            .single()
+            .filter(|part| *part != own && part.elasticity.ends()[1] > DECIDES)
+            .map(Part::name)
+            .collect::<Vec<_>>()
+    };
+    let occupied = evidence.shared().filter(|part| part.elasticity.ends()[0] > DECIDES);
+    if let [own] = deciding[..] {
+        let others = others_open(own);
+        if others.is_empty() {
+            return Argument { limits: vec![alone(own, evidence)], open: Vec::new() };
+        }
+        let open = format!(
+            "{} decides the throughput, but {} may as well: a longer experiment would tell (load.experiment.within)",
+            own.name(),
+            others.join(", ")
+        );
+        return Argument { limits: Vec::new(), open: vec![open] };
+    }
+    if deciding.len() > 1 {
+        return together(&deciding, evidence);
+    }
+    if let Some(shared) = occupied {
+        return Argument { limits: vec![processors(shared, evidence)], open: Vec::new() };
+    }
+    if let Some(lock) = lock(evidence) {
+        return Argument { limits: vec![lock], open: Vec::new() };
+    }
+    none(evidence)
+}
+
+fn decides(part: &Part) -> bool {
+    part.elasticity.ends()[0] > DECIDES && part.elasticity.mean > ALONE
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// What slowing a part did, in words.
+fn effect_in_words(part: &Part) -> String {
+    let how = match part.means {
+        Means::Stop => format!("{} was stopped", part.name()),
+        Means::Quota => format!("the quota of {} was cut", part.name()),
+        Means::Occupy => "the platform's processors were occupied".to_owned(),
+    };
+    let doses: Vec<String> = part.doses.iter().map(|dose| percent(*dose)).collect();
+    let unit = if part.means == Means::Quota { "" } else { " of the time" };
+    let range = part.elasticity.ci95.map(|[lo, hi]| format!(" ({lo:.2} to {hi:.2})")).unwrap_or_default();
+    format!(
+        "{how} for {}{unit} in {} blocks: elasticity {:.2}{range}",
+        doses.join(" and "),
+        part.blocks,
+        part.elasticity.mean
+    )
+    .replace(" was cut for ", " was cut by ")
+}
+
+/// A component that decides alone.
+fn alone(part: &Part, evidence: &Evidence<'_>) -> Limit {
+    let mut said = vec![effect_in_words(part)];
+    let rest: Vec<f64> =
+        evidence.single().filter(|other| *other != part).map(|other| other.elasticity.ends()[1]).collect();
+    if let Some(highest) = rest.iter().copied().reduce(f64::max) {
+        said.push(format!("each other component was slowed as well: elasticity {highest:.2} at most"));
+    }
+    let kind = match evidence.used_by(part) {
+        _ if part.means == Means::Quota => LimitKind::Quota,
+        None => LimitKind::Unknown,
+        Some(used) => {
+            let of_all = used.processors.map(|processors| used.processor / processors);
+            let is_full =
+                used.thread.is_some_and(|thread| thread > FULL) || of_all.is_some_and(|share| share > FULL);
+            said.push(format!("it used {} of a processor while nothing was slowed", percent(used.processor)));
+            if used.throttled > THROTTLED {
+                said.push(format!(
+                    "its quota kept it from running for {} of the time",
+                    percent(used.throttled)
+                ));
+                LimitKind::Quota
+            } else if is_full {
+                LimitKind::Processor
+            } else {
+                LimitKind::Waiting
+            }
+        }
+    };
+    if kind == LimitKind::Waiting {
+        said.push("so it is busy without computing: its workers wait for something".to_owned());
+    }
+    if let Some(shared) = evidence.shared().filter(|shared| shared.elasticity.ends()[0] > NOTHING) {
+        said.push(format!(
+            "{}: it needs them, and others that it shares them with do not decide",
+            effect_in_words(shared)
+        ));
+    }
+    Limit {
+        component: part.components.first().cloned(),
+        components: Vec::new(),
+        kind,
+        evidence: said,
+        elasticity: Some(part.elasticity),
+    }
+}
+
+/// Each of several components decides: while one is stopped, what the others hold is not passed on.
+fn together(deciding: &[&Part], evidence: &Evidence<'_>) -> Argument {
+    let computes: Vec<&&Part> = deciding
+        .iter()
+        .filter(|part| {
+            evidence.used_by(part).is_some_and(|used| used.thread.unwrap_or(used.processor) > FULL)
+        })
+        .collect();
+    if let [only] = computes[..] {
+        // The others wait for it, and hold something meanwhile.
+        let mut limit = alone(only, evidence);
+        let others: Vec<String> =
+            deciding.iter().filter(|part| **part != *only).map(|part| part.name()).collect();
+        limit.evidence.retain(|said| !said.starts_with("each other component"));
+        limit.evidence.push(format!(
+            "stopping {} costs as much, but they do not compute: they pass on what it needs",
+            others.join(", ")
+        ));
+        return Argument { limits: vec![limit], open: Vec::new() };
+    }
+    let mut said: Vec<String> = deciding.iter().map(|part| effect_in_words(part)).collect();
+    said.push("their elasticities add up to more than 1: each of them stops the others' work".to_owned());
+    said.push(
+        "no queue between them takes up what one cannot do: a bounded number of messages is in them"
+            .to_owned(),
+    );
+    let limit = Limit {
+        component: None,
+        components: deciding.iter().flat_map(|part| part.components.clone()).collect(),
+        kind: LimitKind::Pool,
+        evidence: said,
+        elasticity: None,
+    };
+    Argument { limits: vec![limit], open: Vec::new() }
+}
+
+/// The processors that all components share.
+fn processors(shared: &Part, evidence: &Evidence<'_>) -> Limit {
+    let mut said = vec![effect_in_words(shared)];
+    if let Some(processors) = evidence.processors {
+        said.push(format!(
+            "its components used {} of {} processors while nothing was slowed",
+            format_args!("{:.2}", evidence.all_used()),
+            processors
+        ));
+    }
+    if let Some(highest) = evidence.single().map(|part| part.elasticity.ends()[1]).reduce(f64::max) {
+        said.push(format!("no component decides alone: elasticity {highest:.2} at most"));
+    }
+    let mut components: Vec<(&String, f64)> =
+        evidence.used.iter().map(|(name, used)| (name, used.processor)).collect();
+    components.sort_by(|a, b| b.1.total_cmp(&a.1));
+    Limit {
+        component: None,
+        components: components
+            .into_iter()
+            .filter(|(_, used)| *used > 0.0)
+            .map(|(name, _)| name.clone())
+            .collect(),
+        kind: LimitKind::Processors,
+        evidence: said,
+        elasticity: Some(shared.elasticity),
+    }
+}
+
+/// Two components of which each decides a part, and both together all of it.
+fn lock(evidence: &Evidence<'_>) -> Option<Limit> {
+    let pair = evidence.parts.iter().find(|part| part.components.len() == 2 && decides(part))?;
+    let members: Vec<&Part> =
+        evidence.single().filter(|part| pair.components.contains(&part.components[0])).collect();
+    let partly = |part: &&Part| part.elasticity.ends()[0] > 0.05 && part.elasticity.ends()[1] < 1.0;
+    let sum: f64 = members.iter().map(|part| part.elasticity.mean).sum();
+    if members.len() != 2 || !members.iter().all(partly) || !(0.7..=1.3).contains(&sum) {
+        return None;
+    }
+    let mut said: Vec<String> = members.iter().map(|part| effect_in_words(part)).collect();
+    said.push(format!("{}: together they decide all", effect_in_words(pair)));
+    if let Some(shared) = evidence.shared() {
+        said.push(format!("{}: it is not the processors that they share", effect_in_words(shared)));
+    }
+    Some(Limit {
+        component: None,
+        components: pair.components.clone(),
+        kind: LimitKind::Lock,
+        evidence: said,
+        elasticity: Some(pair.elasticity),
+    })
+}
+
+/// No part of the platform decides.
+fn none(evidence: &Evidence<'_>) -> Argument {
+    let undecided: Vec<String> =
+        evidence.parts.iter().filter(|part| part.elasticity.ends()[1] > DECIDES).map(Part::name).collect();
+    if !undecided.is_empty() {
+        let open = format!(
+            "it cannot be told whether {} decides the throughput: a longer experiment would tell \
+             (load.experiment.within)",
+            undecided.join(" or ")
+        );
+        return Argument { limits: Vec::new(), open: vec![open] };
+    }
+    let highest = evidence.parts.iter().map(|part| part.elasticity.ends()[1]).fold(0.0, f64::max);
+    let excluded = format!("every component was slowed, and the processors: elasticity {highest:.2} at most");
+    let limit = |kind, said: String| Limit {
+        component: None,
+        components: Vec::new(),
+        kind,
+        evidence: vec![said, excluded.clone()],
+        elasticity: None,
+    };
+    if evidence.refused > REFUSED {
+        let said =
+            format!("{} of the operations were refused while nothing was slowed", percent(evidence.refused));
+        return Argument { limits: vec![limit(LimitKind::Refusal, said)], open: Vec::new() };
+    }
+    if let Some(used) = evidence.generator.filter(|used| *used > GENERATOR) {
+        let said = format!("a load thread used {} of its processor", percent(used));
+        return Argument { limits: vec![limit(LimitKind::Generator, said)], open: Vec::new() };
+    }
+    let open = format!(
+        "{excluded}. It may be the network, the subscribers or what was not slowed: a capture would tell (--capture)"
+    );
+    Argument { limits: Vec::new(), open: vec![open] }
+}
+
+/// Where processors that all share limit, the elasticity of each component is its part of what is computed on them: a stop of it lets
+/// the others compute meanwhile, and tells how much it allows alone.
+pub fn share_processors(parts: &mut [Part], argument: &Argument) {
+    let shared = argument.limits.iter().find(|limit| limit.kind == LimitKind::Processors);
+    let Some(elasticity) = shared.and_then(|limit| limit.elasticity) else { return };
+    let all: f64 = parts.iter().filter(|part| part.components.len() == 1).filter_map(|part| part.used).sum();
+    for part in parts.iter_mut().filter(|part| part.components.len() == 1) {
+        if let Some(used) = part.used.filter(|_| all > 0.0) {
+            part.elasticity = elasticity.times(used / all);
+        }
+    }
+    parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
+}

@@ -1,0 +1,154 @@
+//! What became of the throughput when a part of the platform was slowed.
+
+use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Stage};
+use plimsoll_model::record::{Gauge, LevelRecord};
+use plimsoll_stats::Interval;
+use plimsoll_stats::student::quantile;
+
+/// The sampler and the quantity by which delivered doses are recorded; the value is that of the block that ends then.
+pub const DOSE: (&str, &str) = ("experiment", "dose");
+/// The subject of the dose of the platform's processors.
+pub const PROCESSORS: &str = "processors";
+/// A dose below this share of the wanted one was none.
+const DELIVERED: f64 = 0.25;
+
+/// What slowing a part of the platform by one dose did, over all blocks with that.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// The components; empty for the platform's processors.
+    pub components: Vec<String>,
+    /// By which means.
+    pub means: Means,
+    /// Of which stage.
+    pub stage: Stage,
+    /// Mean of the delivered doses, as shares.
+    pub dose: f64,
+    /// Blocks with it that had an untouched one beside them.
+    pub blocks: usize,
+    /// Throughput in such a block / throughput in the untouched ones beside it: the geometric mean.
+    pub ratio: f64,
+    /// Change of the logarithm of throughput for that of the speed that is left: 1 where throughput falls as speed does.
+    pub elasticity: f64,
+    /// Its 95 % interval, Student over blocks; `None` with fewer than two.
+    pub interval: Option<Interval>,
+}
+
+impl Effect {
+    /// The throughput that these components alone allow, as a multiple of the untouched one, where it fell at all.
+    pub fn capacity(&self) -> f64 {
+        self.ratio / (1.0 - self.dose)
+    }
+
+    /// The same for another elasticity: that of an end of the interval.
+    pub fn capacity_at(&self, elasticity: f64) -> f64 {
+        (1.0 - self.dose).powf(elasticity - 1.0)
+    }
+}
+
+/// Operations per second that came to a good end in a part of a hold; `None` where a sample is missing.
+fn rate(level: &LevelRecord, samples: std::ops::Range<u16>) -> Option<f64> {
+    let length = level.start.hold.as_secs_f64() / f64::from(level.start.samples.max(1));
+    let seconds = length * samples.len() as f64;
+    let counts = samples.map(|sample| {
+        let sample = level.samples.get(usize::from(sample))?.as_ref()?;
+        Some(sample.counts.due.saturating_sub(sample.counts.refused))
+    });
+    let ended: u64 = counts.sum::<Option<u64>>()?;
+    (seconds > 0.0).then(|| ended as f64 / seconds)
+}
+
+/// Student's interval of the mean of values that do not depend on each other; `None` with fewer than two.
+pub fn student(values: &[f64]) -> Option<Interval> {
+    let n = values.len() as f64;
+    let t = quantile(n - 1.0).filter(|_| values.len() >= 2)?;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = t * (variance / n).sqrt();
+    Some(Interval { lo: mean - half, hi: mean + half })
+}
+
+/// Operations per second in each untouched block of a level, or in its whole hold where it has no blocks.
+pub fn untouched(level: &LevelRecord) -> Vec<f64> {
+    let blocks = level.start.experiment.iter().flat_map(|own| &own.blocks);
+    let untouched = blocks.filter(|block| block.perturbation.is_none());
+    let rates: Vec<f64> = untouched.filter_map(|block| rate(level, block.measured..block.end)).collect();
+    if level.start.experiment.as_ref().is_some_and(|own| own.blocks.is_empty()) {
+        return rate(level, 0..level.start.samples).into_iter().collect();
+    }
+    rates
+}
+
+/// The effects of a level, one for each perturbation.
+pub fn of(level: &LevelRecord, doses: &[Gauge]) -> Vec<Effect> {
+    let Some(ExperimentLevel { stage, blocks }) = &level.start.experiment else { return Vec::new() };
+    let rates: Vec<Option<f64>> = blocks
+        .iter()
+        .map(|block| rate(level, block.measured..block.end).filter(|rate| *rate > 0.0))
+        .collect();
+    let mut kinds: Vec<&Perturbation> = Vec::new();
+    for perturbation in blocks.iter().filter_map(|block| block.perturbation.as_ref()) {
+        if !kinds.contains(&perturbation) {
+            kinds.push(perturbation);
+        }
+    }
+    let of_kind = |kind: &Perturbation| {
+        let own =
+            |place: &usize| blocks.get(*place).and_then(|block| block.perturbation.as_ref()) == Some(kind);
+        let mut seen: Vec<(f64, f64)> = Vec::new();
+        for place in (0..blocks.len()).filter(own) {
+            let untouched = |place: Option<usize>| {
+                let block = blocks.get(place?)?;
+                (*rates.get(place?)?).filter(|_| block.perturbation.is_none())
+            };
+            let beside = [untouched(place.checked_sub(1)), untouched(Some(place + 1))];
+            let beside: Vec<f64> = beside.into_iter().flatten().collect();
+            let (Some(Some(rate)), false) = (rates.get(place), beside.is_empty()) else { continue };
+            let baseline = beside.iter().sum::<f64>() / beside.len() as f64;
+            let Some(dose) = blocks.get(place).and_then(|block| delivered(level, block, kind, doses)) else {
+                continue;
+            };
+            seen.push(((rate / baseline).ln(), dose));
+        }
+        if seen.is_empty() {
+            return None;
+        }
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let elasticities: Vec<f64> = seen.iter().map(|(change, dose)| change / (1.0 - dose).ln()).collect();
+        let changes: Vec<f64> = seen.iter().map(|(change, _)| *change).collect();
+        let dosed: Vec<f64> = seen.iter().map(|(_, dose)| *dose).collect();
+        Some(Effect {
+            components: kind.components.clone(),
+            means: kind.means,
+            stage: *stage,
+            dose: mean(&dosed),
+            blocks: seen.len(),
+            ratio: mean(&changes).exp(),
+            elasticity: mean(&elasticities),
+            interval: student(&elasticities),
+        })
+    };
+    kinds.into_iter().filter_map(of_kind).collect()
+}
+
+/// The dose that a block had: the least of its components, as recorded, or the wanted one of a run that recorded none. `None` where
+/// hardly any was delivered.
+fn delivered(level: &LevelRecord, block: &Block, wanted: &Perturbation, doses: &[Gauge]) -> Option<f64> {
+    let end = level.start.hold_start + level.start.sample_begin(usize::from(block.end));
+    let begin = level.start.hold_start + level.start.sample_begin(usize::from(block.begin));
+    let of = |subject: &str| {
+        let own = doses.iter().filter(|gauge| (gauge.sampler.as_str(), gauge.quantity.as_str()) == DOSE);
+        let own = own.filter(|gauge| gauge.subject == subject && gauge.at > begin && gauge.at <= end);
+        own.map(|gauge| gauge.value).next()
+    };
+    let any = doses.iter().any(|gauge| (gauge.sampler.as_str(), gauge.quantity.as_str()) == DOSE);
+    let told = match wanted.components.as_slice() {
+        _ if !any => Some(wanted.share),
+        [] => of(PROCESSORS),
+        components => components
+            .iter()
+            .map(|name| of(name))
+            .collect::<Option<Vec<f64>>>()
+            .and_then(|doses| doses.into_iter().reduce(f64::min)),
+    };
+    told.filter(|dose| *dose >= wanted.share * DELIVERED && *dose < 0.99)
+}

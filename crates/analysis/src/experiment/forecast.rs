@@ -1,0 +1,66 @@
+//! What a faster limiting part would buy: throughput rises with its speed until another part limits (asymptotic bounds of
+//! operational analysis; Denning and Buzen, 1978).
+
+use super::argument::Evidence;
+use super::{Estimate, Part};
+use crate::limits::{Limit, LimitKind};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// By how much the limiting part becomes faster in the forecasts, in percent.
+const PERCENT: [f64; 3] = [10.0, 25.0, 100.0];
+
+/// What a limiting part that is faster would buy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Faster {
+    /// By so many percent its speed is higher; 100 stands for a second one of it.
+    pub percent: f64,
+    /// Operations per second that the platform then sustains; the interval is a nominal 95 % one.
+    pub capacity: Estimate,
+    /// What limits then; null where it is still the same part.
+    pub then: Option<String>,
+}
+
+/// The forecasts for what limits alone; none where several parts or something else does.
+pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evidence<'_>) -> Vec<Faster> {
+    let [Limit { component: Some(name), kind, .. }] = limits else { return Vec::new() };
+    let Some(own) = evidence.single().find(|part| part.components.first() == Some(name)) else {
+        return Vec::new();
+    };
+    let [own_lo, own_hi] = capacity.ci95.unwrap_or([capacity.mean, capacity.mean]);
+    let others: Vec<&Part> = parts.iter().filter(|part| part.components.len() == 1 && *part != own).collect();
+    let of_percent = |&percent: &f64| {
+        let faster = 1.0 + percent / 100.0;
+        let mut forecast = (capacity.mean * faster, own_lo * faster, own_hi * faster);
+        let mut then = None;
+        let mut bound = |name: String, mean: f64, lo: f64, hi: f64| {
+            if mean < forecast.0 {
+                then = Some(name);
+            }
+            forecast = (forecast.0.min(mean), forecast.1.min(lo), forecast.2.min(hi));
+        };
+        for part in &others {
+            match part.capacity {
+                Some(own) => {
+                    let [lo, hi] = own.ends();
+                    bound(part.name(), own.mean, lo.max(capacity.mean), hi);
+                }
+                // What it allows at most is not known.
+                None => bound(part.name(), f64::INFINITY, part.at_least, f64::INFINITY),
+            }
+        }
+        // By the utilisation law all components together find the processors full.
+        let computes = matches!(kind, LimitKind::Processor);
+        if let (Some(processors), Some(used)) = (evidence.processors, own.used) {
+            let own_left = if computes { used / faster } else { used };
+            let demand = (evidence.all_used() - used + own_left).max(1e-9);
+            let most = capacity.mean * processors / demand;
+            bound("the platform's processors".to_owned(), most, most * 0.95, most * 1.05);
+        }
+        let (mean, lo, hi) = forecast;
+        Faster { percent, capacity: Estimate { mean, ci95: Some([lo, hi]) }, then }
+    };
+    PERCENT.iter().map(of_percent).collect()
+}

@@ -1,0 +1,105 @@
+//! What limits the load: which component, or what else, by which evidence.
+
+use crate::blame;
+use crate::experiment::Estimate;
+use crate::level::{Blame, Culprit, LevelSummary};
+use crate::load_line;
+use plimsoll_model::record::RunRecord;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What limits the load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Limit {
+    /// The component; null where it is none of them alone.
+    pub component: Option<String>,
+    /// The components that share what limits; empty where one component is named, or none.
+    pub components: Vec<String>,
+    /// What of it is at its limit.
+    pub kind: LimitKind,
+    /// What speaks for it and against it, for people.
+    pub evidence: Vec<String>,
+    /// Elasticity of the platform's capacity to its speed; null where nobody slowed it.
+    pub elasticity: Option<Estimate>,
+}
+
+/// What is at its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum LimitKind {
+    /// The component computes all the time: all of its processors, or the one of its only busy thread.
+    Processor,
+    /// The component's quota of processor time.
+    Quota,
+    /// The component is busy without computing: its workers wait, for a pool, a lock, a disk or another service.
+    Waiting,
+    /// The processors that several components share.
+    Processors,
+    /// Something that only one of several components can have at a time, such as a lock.
+    Lock,
+    /// Several components together hold a bounded number of messages, as with a pool of connections from one to the next.
+    Pool,
+    /// The platform refuses what exceeds a limit in its configuration.
+    Refusal,
+    /// The load generator.
+    Generator,
+    /// It is not known what of the component is at its limit.
+    Unknown,
+}
+
+impl Limit {
+    /// What limits, as a sentence without its end.
+    pub fn in_words(&self) -> String {
+        let name = self.name();
+        match self.kind {
+            LimitKind::Processor => format!("{name} limits the load: it computes all the time"),
+            LimitKind::Quota => format!("{name} limits the load: its quota of processor time is used up"),
+            LimitKind::Waiting => format!("{name} limits the load: its workers are busy waiting"),
+            LimitKind::Processors => format!("{name} limit the load: all components share them"),
+            LimitKind::Lock => format!("{name} limit the load: they share something that one has at a time"),
+            LimitKind::Pool => format!("{name} limit the load: a bounded number of messages is in them"),
+            LimitKind::Refusal | LimitKind::Generator | LimitKind::Unknown => {
+                format!("{name} limits the load")
+            }
+        }
+    }
+
+    /// What limits, for people.
+    pub fn name(&self) -> String {
+        match (&self.component, self.kind) {
+            (Some(component), _) => component.clone(),
+            (None, LimitKind::Processors) => "the platform's processors".to_owned(),
+            (None, LimitKind::Refusal) => "a limit in the platform's configuration".to_owned(),
+            (None, LimitKind::Generator) => "the load generator".to_owned(),
+            (None, _) => self.components.join(" and "),
+        }
+    }
+}
+
+/// What the levels of a run say, where nothing was slowed: whoever is to blame for the lowest level that was not met.
+pub(crate) fn of_levels(levels: &[LevelSummary], record: &RunRecord) -> Vec<Limit> {
+    let bounding = load_line::rising(levels).into_iter().find(|level| !level.is_met());
+    let Some((level, blame)) = bounding.and_then(|level| Some((level, level.blame.as_ref()?))) else {
+        return Vec::new();
+    };
+    let limit = |component: Option<String>, kind| Limit {
+        component,
+        components: Vec::new(),
+        kind,
+        evidence: vec![format!("{}: {}", level.load, blame.evidence)],
+        elasticity: None,
+    };
+    match blame {
+        // What killed it need not have been the load.
+        Blame { culprit: Culprit::Platform, component: Some(name), .. } if level.death.is_none() => {
+            let start = record.levels.iter().map(|own| &own.start).find(|start| start.index == level.index);
+            let kind = start.and_then(|start| blame::kind_of(name, &record.components, start));
+            vec![limit(Some(name.clone()), kind.unwrap_or(LimitKind::Unknown))]
+        }
+        Blame { culprit: Culprit::Generator, .. } => vec![limit(None, LimitKind::Generator)],
+        _ => Vec::new(),
+    }
+}

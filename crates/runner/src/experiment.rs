@@ -1,0 +1,339 @@
+//! The experiment: which levels it consists of, and what is slowed in each of their blocks.
+//!
+//! First one operation at a time, which tells how long a stop must be for a component that only waits to lose time by it. Then many
+//! at a time, which tells how many come to their end in a second. Then each part of the platform is slowed by much, and those of
+//! which that leaves the answer open by little, alone and in pairs: always in blocks in random order with untouched ones between,
+//! while so many operations are in flight that nobody else runs out of work during a stop (docs/why.md).
+
+mod conductor;
+
+pub use conductor::Conductor;
+
+use plimsoll_analysis::experiment;
+use plimsoll_model::Nanos;
+use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Stage};
+use plimsoll_model::record::{LevelRecord, Terms};
+use plimsoll_scenario::plan::{ExperimentPlan, LevelPlan};
+use plimsoll_stats::distribution::random;
+
+/// Names the stream of random numbers of the order of blocks.
+const STREAM: u64 = 0x626c_6f63_6b73;
+/// Hold of the first level, and of the second.
+const FIRST: Nanos = Nanos::from_secs(5);
+/// Samples of each of these.
+const FIRST_SAMPLES: u16 = 10;
+/// Operations in flight of the second level, and the fewest of the later ones.
+const SATURATED: u32 = 64;
+/// A stop is so many times as long as an operation alone: a worker that sleeps through the beginning of it loses the rest.
+const LONGER: f64 = 20.0;
+/// A stop is at least so long, and so many operations come to their end meanwhile on the untouched platform.
+const SHORTEST_STOP: Nanos = Nanos::from_millis(45);
+const OPERATIONS_IN_STOP: f64 = 60.0;
+/// The longest stop: clients lose patience.
+const LONGEST_STOP: Nanos = Nanos::from_secs(3);
+/// So many times the operations of a stop are in flight.
+const IN_FLIGHT: f64 = 3.0;
+/// The large dose and the small one: three fifths and one fifth of the time.
+const LARGE: f64 = 0.6;
+const SMALL: f64 = 0.2;
+/// The dose of a quota and of the processors, which are taken in small pieces.
+const OCCUPIED: f64 = 0.5;
+const OCCUPIED_FOR: Nanos = Nanos::from_millis(5);
+/// Samples of a stop. A cycle of the large dose has five, one of the small dose fifteen.
+const SAMPLES_OF_STOP: i64 = 3;
+/// Samples before a block counts: the operations in flight come to their end in three stops.
+const REST: u16 = 12;
+/// Samples of a block that count: three cycles of the large dose, four of the small one.
+const MEASURED_LARGE: u16 = 15;
+const MEASURED_SMALL: u16 = 60;
+/// Rounds in which each part is slowed once.
+const FEWEST_ROUNDS: usize = 4;
+const MOST_ROUNDS: usize = 12;
+/// The share of the time that stays for the large dose; what it leaves belongs to the small one.
+const FOR_LARGE: f64 = 0.6;
+/// Most parts that are slowed in pairs.
+const MOST_IN_PAIRS: usize = 3;
+
+/// A part of the platform that can be slowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slowable {
+    /// Its name.
+    pub component: String,
+    /// Whether it has a quota of processor time of its own.
+    pub has_quota: bool,
+}
+
+/// The next level of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NextLevel {
+    /// Its load.
+    pub level: LevelPlan,
+    /// Its hold.
+    pub hold: Nanos,
+    /// Its samples.
+    pub samples: u16,
+    /// What it is for.
+    pub experiment: ExperimentLevel,
+    /// The same for people.
+    pub purpose: &'static str,
+}
+
+/// What comes next.
+#[derive(Debug, PartialEq)]
+pub enum Step {
+    /// A level.
+    Level(Box<NextLevel>),
+    /// Nothing more, and why if that is not what was wanted.
+    Over(Option<String>),
+}
+
+/// The levels of an experiment, one after the other.
+pub struct Experiment<'a> {
+    plan: ExperimentPlan,
+    terms: &'a Terms,
+    seed: u64,
+    parts: Vec<Slowable>,
+    /// Whether the platform's processors are its own, so that they can be occupied.
+    own_processors: bool,
+    /// What each level takes beside its hold.
+    besides: Nanos,
+    /// When the first level began.
+    begun: Option<Nanos>,
+}
+
+impl<'a> Experiment<'a> {
+    /// The experiment of a plan with those parts; `besides` is what each level takes beside its hold.
+    pub fn new(
+        plan: ExperimentPlan,
+        (terms, seed): (&'a Terms, u64),
+        parts: Vec<Slowable>,
+        own_processors: bool,
+        besides: Nanos,
+    ) -> Experiment<'a> {
+        Experiment { plan, terms, seed, parts, own_processors, besides, begun: None }
+    }
+
+    /// What comes after the levels so far, at that time of the run.
+    pub fn next(&mut self, done: &[LevelRecord], now: Nanos) -> Step {
+        let begun = *self.begun.get_or_insert(now);
+        let most = self.plan.most_in_flight;
+        let first = |stage, in_flight: u32, purpose| {
+            Step::Level(Box::new(NextLevel {
+                level: LevelPlan::Experiment(in_flight.min(most).max(1)),
+                hold: FIRST,
+                samples: FIRST_SAMPLES,
+                experiment: ExperimentLevel { stage, blocks: Vec::new() },
+                purpose,
+            }))
+        };
+        let left = self.plan.within - (now - begun);
+        match done {
+            [] if self.parts.is_empty() => {
+                Step::Over(Some("nothing was slowed: the run started no component".into()))
+            }
+            [] => first(Stage::Alone, 1, "one operation at a time"),
+            [_] => first(Stage::Saturated, SATURATED, "many operations at a time"),
+            [alone, saturated] => match self.measures(alone, saturated) {
+                Some(measures) => self.large(measures, left),
+                None => Step::Over(Some("nothing was slowed: hardly any operation came to its end".into())),
+            },
+            [_, _, large] => self.small(large, left),
+            _ => Step::Over(None),
+        }
+    }
+
+    /// How long a stop is, and how many operations are in flight meanwhile.
+    fn measures(&self, alone: &LevelRecord, saturated: &LevelRecord) -> Option<(Nanos, u32)> {
+        let alone = experiment::alone(alone, self.terms)?;
+        let rate = experiment::capacity(saturated).filter(|rate| *rate > 0.0)?;
+        let wanted = (alone * LONGER).max(OPERATIONS_IN_STOP / rate).max(SHORTEST_STOP.as_secs_f64());
+        // With fewer operations in flight than that takes, others would run out of work.
+        let most = f64::from(self.plan.most_in_flight) / (IN_FLIGHT * rate);
+        let stop = Nanos::from_secs_f64(wanted.min(LONGEST_STOP.as_secs_f64()).min(most));
+        let in_flight = (IN_FLIGHT * rate * stop.as_secs_f64()).ceil() as u32;
+        // A whole number of milliseconds a sample.
+        let sample = Nanos::from_millis((stop.0 / SAMPLES_OF_STOP / 1_000_000).max(10));
+        Some((
+            sample * SAMPLES_OF_STOP,
+            in_flight.clamp(SATURATED.min(self.plan.most_in_flight), self.plan.most_in_flight),
+        ))
+    }
+
+    fn large(&self, (stop, in_flight): (Nanos, u32), left: Nanos) -> Step {
+        let mut perturbations: Vec<Perturbation> =
+            self.parts.iter().map(|part| slowed(part, LARGE, stop)).collect();
+        if self.own_processors {
+            let (means, share, stop) = (Means::Occupy, OCCUPIED, OCCUPIED_FOR);
+            perturbations.push(Perturbation { components: Vec::new(), means, share, stop });
+        }
+        let time = Nanos::from_secs_f64(left.as_secs_f64() * FOR_LARGE);
+        let purpose = "each part is slowed by much";
+        self.level(Stage::Large, &perturbations, (MEASURED_LARGE, stop, in_flight, time, left), purpose)
+    }
+
+    fn small(&self, large: &LevelRecord, left: Nanos) -> Step {
+        let stops = large.start.experiment.iter().flat_map(|own| &own.blocks);
+        let stops = stops.filter_map(|block| block.perturbation.as_ref());
+        let stop = stops.filter(|own| own.means == Means::Stop).map(|own| own.stop).next();
+        let (Some(stop), Some(in_flight)) = (stop, large.start.load.in_flight()) else {
+            return Step::Over(None);
+        };
+        let open: Vec<String> =
+            experiment::open(large).into_iter().flat_map(|effect| effect.components).collect();
+        let parts: Vec<&Slowable> = self.parts.iter().filter(|part| open.contains(&part.component)).collect();
+        let mut perturbations: Vec<Perturbation> =
+            parts.iter().map(|part| slowed(part, SMALL, stop)).collect();
+        if parts.len() <= MOST_IN_PAIRS {
+            for (place, one) in parts.iter().enumerate() {
+                for other in parts.iter().skip(place + 1) {
+                    let components = vec![one.component.clone(), other.component.clone()];
+                    perturbations.push(Perturbation { components, means: Means::Stop, share: LARGE, stop });
+                }
+            }
+        }
+        if perturbations.is_empty() {
+            return Step::Over(None);
+        }
+        let purpose = "some are slowed by little, and in pairs";
+        self.level(Stage::Small, &perturbations, (MEASURED_SMALL, stop, in_flight, left, left), purpose)
+    }
+
+    /// A level in which each of them is slowed as often as the time allows.
+    fn level(
+        &self,
+        stage: Stage,
+        perturbations: &[Perturbation],
+        (measured, stop, in_flight, time, left): (u16, Nanos, u32, Nanos, Nanos),
+        purpose: &'static str,
+    ) -> Step {
+        let sample = stop / SAMPLES_OF_STOP;
+        let of_block = |own: Option<&Perturbation>| {
+            let is_large = own.is_some_and(|own| own.means == Means::Stop && own.share == LARGE);
+            REST + if is_large { MEASURED_LARGE } else { measured }
+        };
+        let round: u64 =
+            perturbations.iter().map(|own| u64::from(of_block(Some(own)) + of_block(None))).sum();
+        let last = u64::from(of_block(None));
+        let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
+        let fits =
+            |rounds: &usize| time_of(*rounds) <= time && round * *rounds as u64 + last <= u64::from(u16::MAX);
+        let rounds = (FEWEST_ROUNDS..=MOST_ROUNDS).rev().find(fits).unwrap_or(FEWEST_ROUNDS);
+        if time_of(rounds) > left {
+            let needed = (self.plan.within - left + time_of(rounds)).as_secs_f64() / 60.0;
+            return Step::Over(Some(format!(
+                "the experiment ended early: it needs {needed:.0} minutes, and load.experiment.within allows {:.0}",
+                self.plan.within.as_secs_f64() / 60.0
+            )));
+        }
+        let mut random = random(self.seed, &[STREAM, u64::from(stage == Stage::Small)]);
+        let mut blocks: Vec<Block> = Vec::new();
+        let mut add = |perturbation: Option<&Perturbation>| {
+            let begin = blocks.last().map_or(0, |block| block.end);
+            let end = begin + of_block(perturbation);
+            blocks.push(Block { perturbation: perturbation.cloned(), begin, measured: begin + REST, end });
+        };
+        for _ in 0..rounds {
+            let mut order: Vec<&Perturbation> = perturbations.iter().collect();
+            while !order.is_empty() {
+                let next = order.swap_remove(random.below(order.len() as u64) as usize);
+                add(None);
+                add(Some(next));
+            }
+        }
+        add(None);
+        let samples = blocks.last().map_or(0, |block| block.end);
+        Step::Level(Box::new(NextLevel {
+            level: LevelPlan::Experiment(in_flight),
+            hold: sample * i64::from(samples),
+            samples,
+            experiment: ExperimentLevel { stage, blocks },
+            purpose,
+        }))
+    }
+}
+
+/// A component that is slowed by the means that fits it: where a quota limits, stops would only eat what it leaves unused.
+fn slowed(part: &Slowable, share: f64, stop: Nanos) -> Perturbation {
+    let means = if part.has_quota { Means::Quota } else { Means::Stop };
+    Perturbation { components: vec![part.component.clone()], means, share, stop }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::record::{LevelStart, SampleRecord};
+    use plimsoll_model::{Counts, Histogram, Load, Metric};
+
+    const PLAN: ExperimentPlan = ExperimentPlan {
+        within: Nanos::from_secs(600),
+        with_levels: false,
+        most_in_flight: 20_000,
+        timeout: Nanos::from_secs(10),
+    };
+
+    fn parts(names: &[&str]) -> Vec<Slowable> {
+        names.iter().map(|name| Slowable { component: (*name).to_owned(), has_quota: false }).collect()
+    }
+
+    /// A level of five seconds with so many operations a second, each of which took so long.
+    fn level(stage: Stage, rate: u64, took: Nanos) -> LevelRecord {
+        let mut times = Histogram::new();
+        times.record_n(took, rate * 5);
+        let counts = Counts { due: rate * 5, ..Counts::default() };
+        let start = LevelStart {
+            hold: Nanos::from_secs(5),
+            samples: 1,
+            load: Load::InFlight(1),
+            experiment: Some(ExperimentLevel { stage, blocks: Vec::new() }),
+            ..LevelStart::default()
+        };
+        let sample = SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() };
+        LevelRecord { start, samples: vec![Some(sample)], ..LevelRecord::default() }
+    }
+
+    fn large(within: i64, names: &[&str], rate: u64, took: Nanos) -> Step {
+        let terms = Terms { qos: 1, ..Terms::default() };
+        let plan = ExperimentPlan { within: Nanos::from_secs(within), ..PLAN };
+        let mut experiment = Experiment::new(plan, (&terms, 7), parts(names), true, Nanos::from_secs(1));
+        assert!(matches!(experiment.next(&[], Nanos::ZERO), Step::Level(_)));
+        let done = [level(Stage::Alone, 100, took), level(Stage::Saturated, rate, took)];
+        experiment.next(&done, Nanos::from_secs(20))
+    }
+
+    #[test]
+    fn each_part_is_slowed_as_often_as_the_others_between_untouched_blocks() {
+        let Step::Level(next) = large(600, &["a", "b", "c"], 200, Nanos::from_millis(10)) else { panic!() };
+        // Sixty operations take longer than twenty times ten milliseconds.
+        assert_eq!(next.level, LevelPlan::Experiment(180));
+        let blocks = &next.experiment.blocks;
+        assert!(
+            blocks.iter().enumerate().all(|(place, block)| block.perturbation.is_some() == (place % 2 == 1))
+        );
+        assert!(
+            blocks.windows(2).all(|pair| pair[0].end == pair[1].begin && pair[0].measured > pair[0].begin)
+        );
+        let count = |name: &str| {
+            let own =
+                |block: &&Block| block.perturbation.as_ref().is_some_and(|own| own.components == [name]);
+            blocks.iter().filter(own).count()
+        };
+        assert!(count("a") >= FEWEST_ROUNDS && count("a") == count("b") && count("b") == count("c"));
+        assert_eq!(next.hold, Nanos::from_millis(100) * i64::from(next.samples));
+        assert!(next.hold < Nanos::from_secs(348), "{:?}", next.hold);
+    }
+
+    #[test]
+    fn a_stop_is_long_beside_an_operation_and_what_takes_too_long_is_said() {
+        let Step::Level(next) = large(3600, &["a"], 200, Nanos::from_millis(100)) else { panic!() };
+        let stop = next.experiment.blocks[1].perturbation.as_ref().unwrap().stop;
+        assert!(
+            stop > Nanos::from_millis(1900)
+                || next.experiment.blocks[1].perturbation.as_ref().unwrap().means == Means::Occupy
+        );
+        let Step::Over(Some(why)) = large(60, &["a", "b"], 10, Nanos::from_millis(100)) else { panic!() };
+        assert!(why.contains("load.experiment.within allows 1"), "{why}");
+        let terms = Terms::default();
+        let mut none = Experiment::new(PLAN, (&terms, 7), Vec::new(), false, Nanos::ZERO);
+        assert!(matches!(none.next(&[], Nanos::ZERO), Step::Over(Some(_))));
+    }
+}

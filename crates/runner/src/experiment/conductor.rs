@@ -1,0 +1,59 @@
+//! Has the platform slowed as the blocks of a level say, each order well ahead of its time, and tells the doses.
+
+use plimsoll_analysis::experiment::effect::{DOSE, PROCESSORS};
+use plimsoll_model::Nanos;
+use plimsoll_model::experiment::{Dose, Order};
+use plimsoll_model::record::{Gauge, LevelStart};
+use plimsoll_platform::Platform;
+use std::collections::VecDeque;
+
+/// So long before its time an order is given.
+const AHEAD: Nanos = Nanos::from_millis(500);
+
+/// The orders of one level that were not given yet.
+pub struct Conductor {
+    orders: VecDeque<Order>,
+    /// When those that were given begin and end.
+    given: Vec<(Nanos, Nanos)>,
+    /// What the host's monotonic clock showed at time zero of the run, in nanoseconds.
+    epoch: i64,
+}
+
+impl Conductor {
+    /// The orders of a level that is planned so; those of a block last from its beginning to its end.
+    pub fn of(start: &LevelStart, epoch: i64) -> Conductor {
+        let at = |sample: u16| start.hold_start + start.sample_begin(usize::from(sample));
+        let blocks = start.experiment.iter().flat_map(|own| &own.blocks);
+        let orders = blocks.filter_map(|block| {
+            let perturbation = block.perturbation.clone()?;
+            Some(Order { perturbation, from: at(block.begin), to: at(block.end) })
+        });
+        Conductor { orders: orders.collect(), given: Vec::new(), epoch }
+    }
+
+    /// Gives the orders whose time comes, and what is told of those that are over; what could not be done, for people.
+    pub fn tick(&mut self, now: Nanos, platform: &mut Platform) -> (Vec<Gauge>, Option<String>) {
+        let mut failed = None;
+        while self.orders.front().is_some_and(|order| order.from <= now + AHEAD) {
+            let Some(order) = self.orders.pop_front() else { break };
+            match platform.slow(&order, self.epoch) {
+                Ok(()) => self.given.push((order.from, order.to)),
+                Err(error) => failed = Some(format!("a component could not be slowed: {error}")),
+            }
+        }
+        (self.doses(platform), failed)
+    }
+
+    /// The doses that are told by now.
+    pub fn doses(&self, platform: &mut Platform) -> Vec<Gauge> {
+        let gauge = |dose: Dose| {
+            // A guard tells times of another clock, which may differ by the rounding.
+            let near = |given: &&(Nanos, Nanos)| (given.0 - dose.from).0.abs() < 1_000_000;
+            let (_, to) = self.given.iter().find(near)?;
+            let subject = if dose.component.is_empty() { PROCESSORS.to_owned() } else { dose.component };
+            let (sampler, quantity) = (DOSE.0.to_owned(), DOSE.1.to_owned());
+            Some(Gauge { at: *to, sampler, subject, quantity, unit: "share".to_owned(), value: dose.share })
+        };
+        platform.take_doses(self.epoch).into_iter().filter_map(gauge).collect()
+    }
+}
