@@ -4,7 +4,7 @@ use crate::PlatformError;
 use crate::control_group;
 use crate::environment;
 use crate::folder::{private, write_private};
-use crate::guard::{Bounds, Call, Guarded, guarded};
+use crate::guard::{Bounds, Call, Guarded, ToldDose, guarded};
 use crate::options::Options;
 use crate::output::{first_line, last_words};
 use crate::placeholders::Placeholders;
@@ -41,6 +41,10 @@ pub(crate) struct Running {
     pub ready_port: Option<u16>,
     /// Whether it was started again and not seen up since.
     pub returning: bool,
+    /// Whether it stands before a component and is none itself.
+    pub is_relay: bool,
+    /// What guards of earlier processes have told and nobody has taken.
+    doses: Vec<ToldDose>,
 }
 
 /// A command with its placeholders filled in, and what it is started with.
@@ -124,6 +128,8 @@ impl Running {
             reported: false,
             ready_port: None,
             returning: false,
+            is_relay: false,
+            doses: Vec::new(),
         })
     }
 
@@ -153,8 +159,15 @@ impl Running {
         self.start.bounds.quota
     }
 
+    /// The doses that were told so far, each once.
+    pub fn take_doses(&mut self) -> Vec<ToldDose> {
+        self.doses.extend(self.process.take_doses());
+        std::mem::take(&mut self.doses)
+    }
+
     /// Starts it again, with the same command, ports and files.
     pub fn start_again(&mut self, dir: &Path, options: &Options) -> Result<(), PlatformError> {
+        self.doses.extend(self.process.take_doses());
         self.process = self.start.spawn(&self.name, &self.log, dir, options)?;
         (self.reported, self.returning) = (false, true);
         Ok(())

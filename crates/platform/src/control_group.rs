@@ -102,6 +102,20 @@ impl ControlGroups {
         Ok(())
     }
 
+    /// Leaves that share of the quota of processor time, from 0 to 1: whether there is one.
+    ///
+    /// # Errors
+    /// The operating system refuses; it grants no less than a hundredth of a processor.
+    pub fn leave(&self, share: f64) -> io::Result<bool> {
+        for group in &self.all {
+            if let Limit::Processors(most) = group.limit {
+                group.grant(most * share)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// What the kernel did because a limit of memory was too small, for people; `None` where it did nothing.
     pub fn killing(&self) -> Option<String> {
         self.all.iter().find_map(|group| {
@@ -135,29 +149,37 @@ impl ControlGroups {
 }
 
 impl ControlGroup {
+    fn write(&self, name: &str, text: String) -> io::Result<()> {
+        let path = self.folder.join(name);
+        fs::write(&path, text).map_err(|cause| told("write", &path, cause))
+    }
+
+    /// Writes a quota of so many processors.
+    fn grant(&self, processors: f64) -> io::Result<()> {
+        let quota = (processors * PERIOD).round();
+        match &self.groups {
+            LimitGroups::First(_) => self.write("cpu.cfs_quota_us", quota.to_string()),
+            LimitGroups::Second(_) => self.write("cpu.max", format!("{quota} {PERIOD}")),
+        }
+    }
+
     fn limit(&self) -> io::Result<()> {
-        let write = |name: &str, text: String| {
-            let path = self.folder.join(name);
-            fs::write(&path, text).map_err(|cause| told("write", &path, cause))
-        };
         // Where swapping is not accounted for, there is no such file.
         let without_swap = |name: &str, text: String| {
-            if self.folder.join(name).exists() { write(name, text) } else { Ok(()) }
+            if self.folder.join(name).exists() { self.write(name, text) } else { Ok(()) }
         };
         match (&self.groups, self.limit) {
             (LimitGroups::First(_), Limit::Processors(most)) => {
-                write("cpu.cfs_period_us", PERIOD.to_string())?;
-                write("cpu.cfs_quota_us", (most * PERIOD).round().to_string())
+                self.write("cpu.cfs_period_us", PERIOD.to_string())?;
+                self.grant(most)
             }
-            (LimitGroups::Second(_), Limit::Processors(most)) => {
-                write("cpu.max", format!("{} {PERIOD}", (most * PERIOD).round()))
-            }
+            (LimitGroups::Second(_), Limit::Processors(most)) => self.grant(most),
             (LimitGroups::First(_), Limit::Memory(most)) => {
-                write("memory.limit_in_bytes", most.to_string())?;
+                self.write("memory.limit_in_bytes", most.to_string())?;
                 without_swap("memory.memsw.limit_in_bytes", most.to_string())
             }
             (LimitGroups::Second(_), Limit::Memory(most)) => {
-                write("memory.max", most.to_string())?;
+                self.write("memory.max", most.to_string())?;
                 without_swap("memory.swap.max", "0".to_owned())
             }
         }

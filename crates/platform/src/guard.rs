@@ -1,10 +1,12 @@
 //! A process that ends with Plimsoll however that ends, with all that it has started. It is started by way of
 //! `plimsoll guard` ([`crate::supervise`]), which stays above it.
 
+use crate::line::{Lines, Request, Told};
 use plimsoll_scenario::plan::QuotaPlan;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -96,9 +98,22 @@ pub struct Guarded {
     guard: Child,
     /// The guard reads its other end: that it is closed tells the guard that nobody wants the process any more.
     line: Option<UnixStream>,
-    process: i32,
+    heard: Lines,
+    /// Once the guard has told.
+    process: Option<i32>,
     /// When the process ended, once the guard has told.
     ended: Option<i64>,
+    /// What the guard has told and nobody has taken.
+    doses: Vec<ToldDose>,
+}
+
+/// What a guard has told of a slowdown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ToldDose {
+    /// When it was to begin, on the host's monotonic clock in nanoseconds.
+    pub from: i64,
+    /// The share of its time, or of the quota, that was taken in fact.
+    pub share: f64,
 }
 
 impl Guarded {
@@ -115,16 +130,18 @@ impl Guarded {
         let guard = child;
         line.set_read_timeout(Some(PATIENCE))?;
         line.set_write_timeout(Some(PATIENCE))?;
-        let mut told = String::new();
+        let said = line.write_all(&spoken(&command));
+        let line = Some(line);
+        let (heard, doses) = (Lines::default(), Vec::new());
+        let mut guarded = Guarded { guard, line, heard, process: None, ended: None, doses };
         // A guard that could not start the command says nothing, and ends.
-        let _ = line.write_all(&spoken(&command)).and_then(|()| BufReader::new(&line).read_line(&mut told));
-        let process = told.trim().parse().unwrap_or_else(|_| guard.id() as i32);
-        Ok(Guarded { guard, line: Some(line), process, ended: None })
+        while said.is_ok() && guarded.process.is_none() && guarded.hear().is_some() {}
+        Ok(guarded)
     }
 
     /// The id of the process, not of its guard.
     pub fn id(&self) -> i32 {
-        self.process
+        self.process.unwrap_or(self.guard.id() as i32)
     }
 
     /// How it ended, if it has.
@@ -137,14 +154,53 @@ impl Guarded {
 
     /// When its process ended, on the host's monotonic clock in nanoseconds, as soon as its guard tells: that may still be at work.
     pub fn ended_at(&mut self) -> Option<i64> {
-        if let (None, Some(line)) = (self.ended, &mut self.line) {
-            let mut told = [0; 32];
-            let read = line.set_nonblocking(true).and_then(|()| line.read(&mut told));
-            let _ = line.set_nonblocking(false);
-            let text = told.get(..read.unwrap_or(0)).and_then(|text| std::str::from_utf8(text).ok());
-            self.ended = text.and_then(|text| text.trim().parse().ok());
-        }
+        self.hear_all();
         self.ended
+    }
+
+    /// Asks the guard for something, which it does when it has heard it.
+    ///
+    /// # Errors
+    /// The guard is gone.
+    pub(crate) fn ask(&mut self, request: &Request) -> io::Result<()> {
+        let line = self.line.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        line.write_all(format!("{request}\n").as_bytes())
+    }
+
+    /// The doses that the guard has told so far, each once.
+    pub(crate) fn take_doses(&mut self) -> Vec<ToldDose> {
+        self.hear_all();
+        std::mem::take(&mut self.doses)
+    }
+
+    /// Hears what the guard has told, without waiting for more.
+    fn hear_all(&mut self) {
+        let waits = |line: &Option<UnixStream>, waits: bool| {
+            line.as_ref().is_some_and(|line| line.set_nonblocking(!waits).is_ok())
+        };
+        if waits(&self.line, false) {
+            while self.hear().is_some() {}
+            waits(&self.line, true);
+        }
+    }
+
+    /// Hears the next bytes that the guard tells; `None` where there are none.
+    fn hear(&mut self) -> Option<()> {
+        let mut bytes = [0; 1024];
+        let count = match self.line.as_mut()?.read(&mut bytes) {
+            Ok(count @ 1..) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Ok(0) | Err(_) => return None,
+        };
+        for line in self.heard.complete(bytes.get(..count)?) {
+            match Told::parse(&line) {
+                Some(Told::Started(process)) => self.process = Some(process),
+                Some(Told::Ended { at }) => self.ended = Some(at),
+                Some(Told::Dose { from, share }) => self.doses.push(ToldDose { from, share }),
+                None => {}
+            }
+        }
+        Some(())
     }
 
     /// Whether it has not ended yet.
@@ -159,7 +215,7 @@ impl Guarded {
 
     /// Sends a signal to the process alone.
     pub fn signal(&mut self, signal: Signal) {
-        if let Some(process) = Pid::from_raw(self.process).filter(|_| self.goes_on()) {
+        if let Some(process) = Pid::from_raw(self.id()).filter(|_| self.goes_on()) {
             // One that has just ended is no failure.
             let _ = kill_process(process, signal);
         }
@@ -180,7 +236,9 @@ impl Guarded {
     /// Asks the process and its group to end, and kills what is left of all that it has started after `grace`, processes that
     /// are stopped included. Whether the process ended without being killed.
     pub fn end(&mut self, grace: Duration) -> bool {
-        if let Some(group) = Pid::from_raw(self.process).filter(|_| self.goes_on()) {
+        // What is stopped cannot end by itself. A guard that is gone has nothing to release.
+        let _ = self.ask(&Request::Release);
+        if let Some(group) = Pid::from_raw(self.id()).filter(|_| self.goes_on()) {
             let _ = kill_process_group(group, Signal::TERM);
         }
         let ended = self.await_end(grace);
@@ -190,15 +248,20 @@ impl Guarded {
 
     /// Kills the process and all that it has started, as a crash would.
     pub fn kill(&mut self) {
-        if let Some(group) = Pid::from_raw(self.process).filter(|_| self.goes_on()) {
+        if let Some(group) = Pid::from_raw(self.id()).filter(|_| self.goes_on()) {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        self.line = None;
+        if let Some(line) = &self.line {
+            // The other way stays open: the guard may have something to tell.
+            let _ = line.shutdown(Shutdown::Write);
+        }
         if !self.await_end(PATIENCE) {
             // Somebody has stopped the guard: it cannot do its work, and the command dies with it.
             let _ = self.guard.kill();
         }
         let _ = self.guard.wait();
+        self.hear_all();
+        self.line = None;
     }
 }
 

@@ -1,4 +1,4 @@
-//! What all processes that outlive Plimsoll do: they have a name of their own, and wait until its end of their line is closed.
+//! What all processes that outlive Plimsoll do: they have a name of their own, and listen until its end of their line is closed.
 
 use plimsoll_observe::family::GUARD;
 use std::ffi::CString;
@@ -11,11 +11,16 @@ pub(crate) fn take_name() {
 }
 
 /// Returns when the other end of the line is closed.
-pub(crate) fn await_close(mut line: io::Stdin) {
-    let mut bytes = [0; 64];
+pub(crate) fn await_close(line: io::Stdin) {
+    hear(line, |_| {});
+}
+
+/// Hands over all that is said on the line, and returns when its other end is closed.
+pub(crate) fn hear(mut line: io::Stdin, mut take: impl FnMut(&[u8])) {
+    let mut bytes = [0; 1024];
     loop {
         match line.read(&mut bytes) {
-            Ok(1..) => {}
+            Ok(count @ 1..) => take(bytes.get(..count).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return,
         }

@@ -1,6 +1,7 @@
 //! Brings a platform up, checks its health, takes it down. A platform is data: what is started and how it is known
 //! to be up stands in its profile.
 
+mod clock;
 mod component;
 mod control_group;
 mod environment;
@@ -9,15 +10,20 @@ mod free_port;
 pub mod guard;
 mod guarding;
 mod interruptible;
+mod line;
+mod occupier;
 mod options;
 mod output;
 mod placeholders;
+mod precedence;
 mod relays;
 mod replicas;
 mod reset;
 mod running;
+mod slowing;
 mod strays;
 pub mod supervise;
+mod tree;
 mod user;
 
 pub use component::is_installed;

@@ -4,17 +4,21 @@ use crate::PlatformError;
 use crate::component::{GRACE, Running};
 use crate::folder::Folder;
 use crate::interruptible::unless_stopped;
+use crate::line::{How, Request, Slowdown};
+use crate::occupier::{Occupation, Occupier, all_processors};
 use crate::options::Options;
 use crate::output::{last_lines, last_words};
 use crate::placeholders::Placeholders;
 use crate::relays;
 use crate::replicas;
+use plimsoll_model::Nanos;
+use plimsoll_model::experiment::{Dose, Means, Order};
 use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol, QuotaPlan};
 use plimsoll_scenario::profile::{Component, ReadyRequest};
 use plimsoll_simulate::Simulation;
 use rustix::process::geteuid;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +51,10 @@ pub struct Platform {
     dir: Option<Folder>,
     /// Of a platform that is only simulated.
     simulation: Option<Simulation>,
+    /// Those that the platform runs on.
+    processors: Vec<usize>,
+    /// Who uses them beside the platform, as ordered.
+    occupiers: Vec<Occupier>,
 }
 
 /// Where a platform is reached over HTTP.
@@ -154,11 +162,11 @@ impl Planned {
                 if let Some(endpoint) = &plan.address {
                     facts.insert("address".into(), format!("{}:{}", endpoint.host, endpoint.port));
                 }
-                Ok(Platform::at(address, facts, None))
+                Ok(Platform::at(address, facts, None, options))
             }
             Planned::Simulated(simulation) => {
                 let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-                Ok(Platform::at(nowhere, facts(plan), Some(simulation)))
+                Ok(Platform::at(nowhere, facts(plan), Some(simulation), options))
             }
             Planned::ToStart(start) => Platform::start_all(plan, options, start.0, start.1),
         }
@@ -173,8 +181,23 @@ fn facts(plan: &PlatformPlan) -> BTreeMap<String, String> {
 
 impl Platform {
     /// Nothing of which was started.
-    fn at(address: SocketAddr, facts: BTreeMap<String, String>, simulation: Option<Simulation>) -> Platform {
-        Platform { address, components: Vec::new(), facts, ports: BTreeMap::new(), dir: None, simulation }
+    fn at(
+        address: SocketAddr,
+        facts: BTreeMap<String, String>,
+        simulation: Option<Simulation>,
+        options: &Options,
+    ) -> Platform {
+        let is_bound = !options.processors.is_empty();
+        Platform {
+            address,
+            components: Vec::new(),
+            facts,
+            ports: BTreeMap::new(),
+            dir: None,
+            simulation,
+            processors: if is_bound { options.processors.clone() } else { all_processors() },
+            occupiers: Vec::new(),
+        }
     }
 
     /// The simulation that this platform is, if it is one.
@@ -199,7 +222,7 @@ impl Platform {
     ) -> Result<Platform, PlatformError> {
         let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
         placeholders.stand_for_program(&options.program);
-        let mut platform = Platform::at(([127, 0, 0, 1], 0).into(), facts(plan), None);
+        let mut platform = Platform::at(([127, 0, 0, 1], 0).into(), facts(plan), None, options);
         if geteuid().is_root() && plan.profile.components.iter().any(|component| component.user.is_some()) {
             dir.let_pass().map_err(|error| wrong(format!("its folder: {error}")))?;
         }
@@ -219,6 +242,9 @@ impl Platform {
             placeholders.speak_to_others();
             for relay in relays::before(plan, component, &placeholders) {
                 platform.start(&relay, dir.path(), &mut placeholders, QuotaPlan::default(), options)?;
+                if let Some(running) = platform.components.last_mut() {
+                    running.is_relay = true;
+                }
             }
             let version_5 = component.mqtt5_port.as_ref();
             let version_5 = version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt);
@@ -395,8 +421,73 @@ impl Platform {
         None
     }
 
+    /// The components that can be slowed, in the order in which they were started, and whether each has a quota of processor
+    /// time. Relays are none.
+    pub fn slowable(&self) -> Vec<(String, bool)> {
+        let components = self.components.iter().filter(|running| !running.is_relay);
+        components.map(|running| (running.name.clone(), running.quota().processors.is_some())).collect()
+    }
+
+    /// Begins to slow components, or the platform's processors, as ordered; returns at once. A component that has died is left
+    /// out. `epoch` is what the host's monotonic clock showed at time zero of the run's clock, in nanoseconds.
+    ///
+    /// # Errors
+    /// A component that was not started, or the operating system gives no threads that use the processors.
+    pub fn slow(&mut self, order: &Order, epoch: i64) -> io::Result<()> {
+        if self.simulation.is_some() {
+            // A simulation takes its orders here.
+            return Ok(());
+        }
+        let Order { perturbation, from, to } = order;
+        let (from, to) = (epoch + from.0, epoch + to.0);
+        let (length, cycle) = (perturbation.stop.0, perturbation.cycle().0);
+        let how = match perturbation.means {
+            Means::Stop => How::Stop { length, cycle },
+            Means::Quota => How::Quota { share: perturbation.share },
+            Means::Occupy => {
+                let occupation = Occupation { from, to, length, cycle };
+                self.occupiers.push(Occupier::start(&self.processors, occupation)?);
+                return Ok(());
+            }
+        };
+        let is_started = |name: &String| self.components.iter().any(|running| running.name == *name);
+        if let Some(name) = perturbation.components.iter().find(|name| !is_started(name)) {
+            let what = format!("there is no component {name} that could be slowed");
+            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        }
+        let request = Request::Slow(Slowdown { from, to, how });
+        for running in &mut self.components {
+            if perturbation.components.contains(&running.name) {
+                // Its guard is gone with it.
+                let _ = running.process.ask(&request);
+            }
+        }
+        Ok(())
+    }
+
+    /// The doses of what is over, each once. `epoch` is that of [`Platform::slow`].
+    pub fn take_doses(&mut self, epoch: i64) -> Vec<Dose> {
+        if self.simulation.is_some() {
+            // A simulation tells its doses here.
+            return Vec::new();
+        }
+        let of = |component: &str, from: i64, share: f64| {
+            let (component, from) = (component.to_owned(), Nanos(from - epoch));
+            Dose { component, from, share }
+        };
+        let mut doses = Vec::new();
+        for running in &mut self.components {
+            let told = running.take_doses();
+            doses.extend(told.into_iter().map(|dose| of(&running.name, dose.from, dose.share)));
+        }
+        let over = self.occupiers.extract_if(.., |occupier| occupier.is_over());
+        doses.extend(over.map(|occupier| of("", occupier.from(), occupier.end())));
+        doses
+    }
+
     /// Takes down what we started, the last component first, with all that it has started.
     pub fn take_down(&mut self) {
+        self.occupiers.clear();
         while let Some(mut running) = self.components.pop() {
             running.process.end(GRACE);
         }

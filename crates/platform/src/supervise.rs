@@ -4,25 +4,31 @@
 //! that leave their group, session, environment and user included. So the guard finds all of it, and kills it when the
 //! command has ended, or when its line to Plimsoll is closed, which the kernel does however Plimsoll ends. Where somebody
 //! kills the guard as well, the kernel kills the command (`PR_SET_PDEATHSIG`).
+//!
+//! As long as the command runs, the guard slows it where Plimsoll asks for it (`slowing`).
 
+use crate::clock::monotonic;
 use crate::control_group::ControlGroups;
 use crate::folder;
 use crate::guard::{Bounds, heard};
-use crate::guarding::{await_close, take_name};
+use crate::guarding::{hear, take_name};
+use crate::line::{Lines, Request, Told};
+use crate::slowing::Slowing;
 use crate::user::to_become;
 use plimsoll_observe::family::family;
 use rustix::fs::Mode;
+use rustix::net::{SendFlags, send};
 use rustix::process::{
     Gid, Pid, Resource, Rlimit, Signal, Uid, WaitOptions, WaitStatus, getpid, getppid, kill_process,
     kill_process_group, set_child_subreaper, set_parent_process_death_signal, setrlimit, umask, wait,
 };
 use rustix::thread::{CpuSet, sched_setaffinity, set_thread_gid, set_thread_groups, set_thread_uid};
-use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -53,16 +59,30 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     if is_orphan(parent) {
         return Err(io::Error::other("the process that wanted this component is gone"));
     }
-    let control_groups = groups(bounds, getpid())?;
+    let control_groups = Arc::new(groups(bounds, getpid())?);
     // Removed when all that is in them has ended.
     let made = control_groups.make()?;
     let mut call = Command::new(program);
     call.args(["guard", "become", "--parent", &std::process::id().to_string()]).args(bounds.arguments());
     let child = call.arg("--").args(command).stdin(Stdio::null()).process_group(0).spawn()?;
-    rustix::io::write(line.as_fd(), format!("{}\n", child.id()).as_bytes())?;
+    tell(Told::Started(child.id() as i32));
+    let slowing = Arc::new(Slowing::new(Arc::clone(&control_groups)));
+    let carried_out = Arc::clone(&slowing);
+    thread::spawn(move || carried_out.carry_out(tell));
+    let asked = Arc::clone(&slowing);
     let group = Pid::from_child(&child);
     thread::spawn(move || {
-        await_close(line);
+        let mut lines = Lines::default();
+        hear(line, |bytes| {
+            for request in lines.complete(bytes).iter().filter_map(|line| Request::parse(line)) {
+                match request {
+                    Request::Slow(slowdown) => asked.add(slowdown),
+                    Request::Release => asked.release(),
+                }
+            }
+        });
+        // What is stopped cannot end by itself.
+        asked.release();
         // A database lets go of what the kernel keeps for it only if it is asked to end.
         let _ = kill_process_group(group, Signal::TERM);
         let begin = Instant::now();
@@ -78,10 +98,10 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
             _ => {}
         }
     };
-    // Which of several components ended first is known here alone. Plimsoll may be gone.
-    let now = clock_gettime(ClockId::Monotonic);
-    let told = format!("{}\n", now.tv_sec * 1_000_000_000 + now.tv_nsec);
-    let _ = rustix::io::write(io::stdin().as_fd(), told.as_bytes());
+    // Which of several components ended first is known here alone.
+    tell(Told::Ended { at: monotonic() });
+    slowing.release();
+    slowing.await_told();
     if !(bounds.leaves && status.exit_status() == Some(0)) {
         end_descendants();
     }
@@ -104,6 +124,12 @@ pub fn become_command(parent: i32, bounds: &Bounds, command: &[String]) -> io::E
         Ok(mut command) => command.exec(),
         Err(error) => error,
     }
+}
+
+/// Tells Plimsoll, which may be gone or not listen.
+fn tell(told: Told) {
+    let line = format!("{told}\n");
+    let _ = send(io::stdin().as_fd(), line.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 /// The control groups of what a guard has started.

@@ -2,7 +2,7 @@
 //! acknowledged and delivered; the record of what really happened is what a measurement of it must agree with.
 //!
 //! Main flow: [`Station::run`] turns in one loop over epoll. Bytes become messages (`mqtt`), a message arrives at the
-//! `servers` (a computed [`System`](plimsoll_stats::system::System) or spinning `workers`), a nanosecond timer holds it
+//! `servers` (a computed [`System`](plimsoll_stats::system::System) or threads, the `workers`), a nanosecond timer holds it
 //! until its departure, `faults` say what befalls its delivery, `truth` writes down what did.
 
 mod coap;
@@ -10,6 +10,7 @@ mod connection;
 mod faults;
 mod http;
 mod jobs;
+mod lock;
 mod mqtt;
 mod next;
 mod server;
@@ -46,23 +47,45 @@ pub enum StationProtocol {
 }
 
 /// How a worker is busy.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// Not at all: departures are computed and held by a timer, so that late wake-ups do not accumulate.
     Sleep(Discipline),
-    /// By burning processor time in a thread of its own.
-    Spin {
-        /// How long it does so at the end of each service while it holds a mutex that all workers share.
-        lock: Option<ServiceTime>,
+    /// In a thread of its own.
+    Thread {
+        /// What the thread does for the time of a service.
+        busy: Busy,
+        /// What it holds at the end of each service.
+        lock: Option<Lock>,
     },
+}
+
+/// What a thread does for the time of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Busy {
+    /// It burns processor time.
+    Spin,
+    /// It sleeps. Unlike one that is computed, a service that should begin while the process is stopped begins afterwards.
+    Wait,
+}
+
+/// A lock that one thread holds at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lock {
+    /// How long it is held.
+    pub time: ServiceTime,
+    /// A file that is locked, too, by which stations share one lock; made where it does not exist.
+    pub file: Option<PathBuf>,
 }
 
 impl Work {
     /// What hinders workers.
     pub fn discipline(&self) -> Discipline {
-        match *self {
-            Work::Sleep(discipline) => discipline,
-            Work::Spin { lock } => Discipline { lock, ..Discipline::default() },
+        match self {
+            Work::Sleep(discipline) => *discipline,
+            Work::Thread { lock, .. } => {
+                Discipline { lock: lock.as_ref().map(|lock| lock.time), ..Discipline::default() }
+            }
         }
     }
 }
@@ -112,6 +135,14 @@ pub enum StationError {
     /// The record cannot be written.
     #[error(transparent)]
     Truth(#[from] Unwritable),
+    /// The lock's file cannot be opened or locked.
+    #[error("cannot lock {file}, which --lock-file names: {cause}")]
+    LockFile {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
     /// The next station of the chain cannot be reached, or is gone.
     #[error("the next station, {address}, does not go on: {cause}; start it first, with --protocol mqtt")]
     Next {

@@ -8,7 +8,7 @@ use plimsoll_model::Nanos;
 use plimsoll_scenario::duration;
 use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings, Stall};
 use plimsoll_stats::system::{Discipline, Quota};
-use plimsoll_target::station::{self, Faults, NextStation, Settings, Work};
+use plimsoll_target::station::{self, Busy, Faults, Lock, NextStation, Settings, Work};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -53,6 +53,10 @@ pub struct Station {
     /// by the same laws
     #[arg(long, value_name = "LAW", value_parser = service)]
     lock: Option<ServiceTime>,
+    /// A file that is locked for the same time, by which several stations share
+    /// one lock; with --work spin or wait
+    #[arg(long, value_name = "FILE", value_parser = file())]
+    lock_file: Option<PathBuf>,
     /// Serves all messages at once: they share the speed of the workers equally,
     /// and none is faster than one worker
     #[arg(long)]
@@ -61,9 +65,10 @@ pub struct Station {
     /// 20ms/100ms; then everything stands still until the next period
     #[arg(long, value_name = "WORK/PERIOD", value_parser = quota)]
     quota: Option<Quota>,
-    /// How a worker is busy: a timer, or a thread that burns processor time
-    #[arg(long, value_enum, default_value_t = Busy::Sleep)]
-    work: Busy,
+    /// How a worker is busy: a timer, or a thread that burns processor time or
+    /// sleeps
+    #[arg(long, value_enum, default_value_t = WorkOption::Sleep)]
+    work: WorkOption,
     /// Largest number of messages that wait; more are refused (default: any number)
     #[arg(long, value_name = "LIMIT")]
     queue: Option<usize>,
@@ -108,11 +113,13 @@ enum ProtocolOption {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Busy {
+enum WorkOption {
     /// Departures are computed and held by a timer
     Sleep,
     /// One thread a worker spins for the service time
     Spin,
+    /// One thread a worker sleeps for it: a process that is stopped serves nobody
+    Wait,
 }
 
 impl Station {
@@ -154,20 +161,30 @@ impl Station {
 
     fn work(&self) -> Result<Work, Failure> {
         let Station { lock, sharing, quota, .. } = *self;
+        let file = &self.lock_file;
+        let thread =
+            |busy| Ok(Work::Thread { busy, lock: lock.map(|time| Lock { time, file: file.clone() }) });
         let refused = |reason: &str| Err(Failure::Usage(reason.into()));
         match self.work {
             _ if sharing && self.queue.is_some() => refused(
                 "with --sharing no message waits for a worker, so --queue limits nothing: leave out one of them",
             ),
-            Busy::Spin if sharing => refused(
-                "--sharing is computed, and threads that spin do not share as it says: use --work sleep",
+            _ if file.is_some() && lock.is_none() => {
+                refused("--lock-file needs a time for which the lock is held: give it by --lock")
+            }
+            WorkOption::Sleep if file.is_some() => refused(
+                "--lock-file is locked by threads, and --work sleep has none: use --work spin or --work wait",
             ),
-            Busy::Spin if quota.is_some() => refused(
-                "--quota is computed, and threads that spin do not keep to it: use --work sleep, or start the \
+            WorkOption::Sleep => Ok(Work::Sleep(Discipline { lock, sharing, quota })),
+            _ if sharing => {
+                refused("--sharing is computed, and threads do not share as it says: use --work sleep")
+            }
+            _ if quota.is_some() => refused(
+                "--quota is computed, and threads do not keep to it: use --work sleep, or start the \
                  station in a control group with cpu.max",
             ),
-            Busy::Sleep => Ok(Work::Sleep(Discipline { lock, sharing, quota })),
-            Busy::Spin => Ok(Work::Spin { lock }),
+            WorkOption::Spin => thread(Busy::Spin),
+            WorkOption::Wait => thread(Busy::Wait),
         }
     }
 
@@ -287,6 +304,9 @@ mod tests {
             ("--sharing --queue 5", "leave out one of them"),
             ("--sharing --work spin", "use --work sleep"),
             ("--quota 20ms/100ms --work spin", "cpu.max"),
+            ("--sharing --work wait", "use --work sleep"),
+            ("--lock-file lock --work wait", "give it by --lock"),
+            ("--lock exponential:1ms --lock-file lock", "use --work spin or --work wait"),
             ("--pool 4", "give its address by --next"),
             ("--next 127.0.0.1:1883 --protocol http", "use --protocol mqtt"),
         ] {
@@ -295,6 +315,8 @@ mod tests {
         }
         let most = "--sharing --quota 20ms/100ms --lock exponential:1ms --stall 10s:1s --next 127.0.0.1:1883 \
                     --pool 4";
-        assert_eq!([refusal(most), refusal("--work spin --lock exponential:1ms --queue 5")], ["", ""]);
+        let threads = "--work spin --lock exponential:1ms --queue 5";
+        let stations = "--work wait --lock exponential:1ms --lock-file lock --workers 2 --queue 5";
+        assert_eq!([most, threads, stations].map(refusal), [""; 3]);
     }
 }

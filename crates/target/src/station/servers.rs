@@ -1,7 +1,7 @@
-//! Who serves: a system whose departures are computed, or threads that burn processor time.
+//! Who serves: a system whose departures are computed, or threads that take the time in fact.
 
 use super::workers::Workers;
-use super::{Settings, Work};
+use super::{Settings, StationError, Work};
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::Service;
 use plimsoll_stats::system::{Demands, System};
@@ -12,20 +12,20 @@ pub enum Servers {
     /// Their times are since `epoch`.
     Sleeping { system: Box<System>, epoch: Nanos },
     /// `held` jobs wait or are served, `places` at most.
-    Spinning { workers: Workers, demands: Demands, places: Option<usize>, held: usize },
+    Threads { workers: Workers, demands: Demands, places: Option<usize>, held: usize },
 }
 
 impl Servers {
     /// Nobody is served yet; stalls and periods count from `epoch`.
-    pub fn start(settings: &Settings, epoch: Nanos) -> std::io::Result<Servers> {
+    pub fn start(settings: &Settings, epoch: Nanos) -> Result<Servers, StationError> {
         let queue = settings.queue;
-        Ok(match settings.work {
+        Ok(match &settings.work {
             Work::Sleep(discipline) => {
-                Servers::Sleeping { system: Box::new(System::new(queue, discipline)), epoch }
+                Servers::Sleeping { system: Box::new(System::new(queue, *discipline)), epoch }
             }
-            Work::Spin { lock } => Servers::Spinning {
-                workers: Workers::start(queue.workers, queue.stall, epoch)?,
-                demands: Demands::new(&queue, lock),
+            Work::Thread { busy, lock } => Servers::Threads {
+                workers: Workers::start(queue.workers, *busy, queue.stall, epoch, lock.as_ref())?,
+                demands: Demands::new(&queue, lock.as_ref().map(|lock| lock.time)),
                 places: queue.limit.map(|limit| limit.saturating_add(queue.workers)),
                 held: 0,
             },
@@ -36,7 +36,7 @@ impl Servers {
     pub fn arrive(&mut self, at: Nanos, slot: usize) -> bool {
         match self {
             Servers::Sleeping { system, epoch } => system.arrive(at - *epoch, slot),
-            Servers::Spinning { workers, demands, places, held } => {
+            Servers::Threads { workers, demands, places, held } => {
                 let demand = demands.draw();
                 let room = places.is_none_or(|places| *held < places);
                 if room {
@@ -52,7 +52,7 @@ impl Servers {
     pub fn turn_away(&mut self) {
         match self {
             Servers::Sleeping { system, .. } => system.turn_away(),
-            Servers::Spinning { demands, .. } => {
+            Servers::Threads { demands, .. } => {
                 let _ = demands.draw();
             }
         }
@@ -62,7 +62,7 @@ impl Servers {
     pub fn next_change(&self) -> Option<Nanos> {
         match self {
             Servers::Sleeping { system, epoch } => system.next_change().map(|at| *epoch + at),
-            Servers::Spinning { .. } => None,
+            Servers::Threads { .. } => None,
         }
     }
 
@@ -74,7 +74,7 @@ impl Servers {
                 let (slot, Service { begin, departure }) = system.take_departed()?;
                 Some((slot, Service { begin: *epoch + begin, departure: *epoch + departure }))
             }
-            Servers::Spinning { workers, held, .. } => {
+            Servers::Threads { workers, held, .. } => {
                 let done = workers.take_done()?;
                 *held -= 1;
                 Some(done)
@@ -86,13 +86,13 @@ impl Servers {
     pub fn bell(&self) -> Option<&OwnedFd> {
         match self {
             Servers::Sleeping { .. } => None,
-            Servers::Spinning { workers, .. } => Some(&workers.bell),
+            Servers::Threads { workers, .. } => Some(&workers.bell),
         }
     }
 
     /// Makes the bell silent again.
     pub fn silence(&self) {
-        if let Servers::Spinning { workers, .. } = self {
+        if let Servers::Threads { workers, .. } = self {
             workers.silence();
         }
     }

@@ -1,16 +1,21 @@
-//! Workers that burn processor time: threads that spin for the drawn service time, and under one mutex for the drawn
+//! Workers that take the time in fact: threads that are busy for the drawn service time, and under one lock for the drawn
 //! time under the lock.
 
+use super::lock::SharedLock;
+use super::{Busy, Lock, StationError};
 use crate::clock::monotonic;
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::{Service, Stall};
 use plimsoll_stats::system::Demand;
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
+use rustix::time::{ClockId, Timespec};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Spinning threads behind one first-come first-served queue.
+/// Threads behind one first-come first-served queue.
 pub struct Workers {
     orders: Sender<(usize, Demand)>,
     done: Receiver<(usize, Service)>,
@@ -20,23 +25,33 @@ pub struct Workers {
 
 impl Workers {
     /// Starts the threads; they end when this is dropped.
-    pub fn start(count: usize, stall: Option<Stall>, epoch: Nanos) -> std::io::Result<Workers> {
+    ///
+    /// # Errors
+    /// The operating system refuses threads, or the lock's file cannot be opened.
+    pub fn start(
+        count: usize,
+        busy: Busy,
+        stall: Option<Stall>,
+        epoch: Nanos,
+        lock: Option<&Lock>,
+    ) -> Result<Workers, StationError> {
         let (orders, inbox) = channel::<(usize, Demand)>();
         let (done_in, done) = channel();
         let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let inbox = Arc::new(Mutex::new(inbox));
-        let lock = Arc::new(Mutex::new(()));
+        let lock = Arc::new(SharedLock::new(lock)?);
         for number in 0..count.max(1) {
             let (inbox, done, bell) = (Arc::clone(&inbox), done_in.clone(), Arc::clone(&bell));
             let lock = Arc::clone(&lock);
             std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+                // Without it every wake-up is 50 µs late; where it is refused, the record still tells the truth.
+                let _ = set_current_timer_slack(NonZeroU64::new(1));
                 loop {
                     let order = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((job, Demand { work, locked })) = order else { return };
-                    let mut service = spin(work, stall, epoch);
+                    let mut service = serve(busy, work, stall, epoch);
                     if let Some(locked) = locked {
-                        let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
-                        service.departure = spin(locked, stall, epoch).departure;
+                        service.departure = lock.hold(|| serve(busy, locked, stall, epoch)).departure;
                     }
                     if done.send((job, service)).is_err() {
                         return;
@@ -66,8 +81,8 @@ impl Workers {
     }
 }
 
-/// Burns processor time until the work is done. A stall stops it as it stops a sleeping worker.
-fn spin(work: Nanos, stall: Option<Stall>, epoch: Nanos) -> Service {
+/// Is busy until the work is done. A stall stops it as it stops a worker that is computed.
+fn serve(busy: Busy, work: Nanos, stall: Option<Stall>, epoch: Nanos) -> Service {
     let begin = monotonic();
     let end = match stall {
         None => begin + work,
@@ -75,28 +90,58 @@ fn spin(work: Nanos, stall: Option<Stall>, epoch: Nanos) -> Service {
     };
     let mut now = begin;
     while now < end {
-        std::hint::spin_loop();
+        match busy {
+            Busy::Spin => std::hint::spin_loop(),
+            // A signal may interrupt it: then it is not over.
+            Busy::Wait => drop(clock_nanosleep_absolute(ClockId::Monotonic, &timespec(end))),
+        }
         now = monotonic();
     }
     Service { begin, departure: now }
 }
 
+fn timespec(time: Nanos) -> Timespec {
+    Timespec { tv_sec: time.0 / 1_000_000_000, tv_nsec: time.0 % 1_000_000_000 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_stats::queue::ServiceTime;
     use std::time::Duration;
+
+    const WORK: Nanos = Nanos::from_micros(100);
+    const LOCKED: Nanos = Nanos::from_millis(2);
+
+    /// Gives each of these six jobs, and looks that no two of them held the lock at once.
+    fn assert_one_at_a_time(all: &[Workers]) {
+        for (job, workers) in (0..6).flat_map(|job| all.iter().map(move |workers| (job, workers))) {
+            workers.order(job, Demand { work: WORK, locked: Some(LOCKED) });
+        }
+        let done = |workers: &Workers| workers.done.recv_timeout(Duration::from_secs(10)).unwrap().1;
+        let mut services: Vec<Service> =
+            all.iter().flat_map(|workers| (0..6).map(move |_| done(workers))).collect();
+        services.sort_by_key(|service| service.departure);
+        assert!(services.iter().all(|service| service.departure - service.begin >= WORK + LOCKED));
+        assert!(services.windows(2).all(|pair| pair[1].departure - pair[0].departure >= LOCKED));
+    }
 
     #[test]
     fn threads_hold_the_lock_one_at_a_time() {
-        let (work, locked) = (Nanos::from_micros(100), Nanos::from_millis(2));
-        let workers = Workers::start(3, None, monotonic()).unwrap();
-        for job in 0..6 {
-            workers.order(job, Demand { work, locked: Some(locked) });
+        for busy in [Busy::Spin, Busy::Wait] {
+            assert_one_at_a_time(&[Workers::start(3, busy, None, monotonic(), None).unwrap()]);
         }
-        let done = |_| workers.done.recv_timeout(Duration::from_secs(10)).unwrap().1;
-        let mut services: Vec<Service> = (0..6).map(done).collect();
-        services.sort_by_key(|service| service.departure);
-        assert!(services.iter().all(|service| service.departure - service.begin >= work + locked));
-        assert!(services.windows(2).all(|pair| pair[1].departure - pair[0].departure >= locked));
+    }
+
+    #[test]
+    fn stations_with_one_file_have_one_lock() {
+        let path = std::env::temp_dir().join(format!("plimsoll-lock-{}", std::process::id()));
+        let lock = Lock { time: ServiceTime::Deterministic(LOCKED), file: Some(path.clone()) };
+        let start = || Workers::start(3, Busy::Wait, None, monotonic(), Some(&lock)).unwrap();
+        assert_one_at_a_time(&[start(), start()]);
+        std::fs::remove_file(path).unwrap();
+        let nowhere = Lock { file: Some("/nowhere/lock".into()), ..lock };
+        let refused = Workers::start(1, Busy::Wait, None, monotonic(), Some(&nowhere)).err().unwrap();
+        assert!(refused.to_string().contains("/nowhere/lock"), "{refused}");
     }
 }

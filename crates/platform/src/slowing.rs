@@ -1,0 +1,192 @@
+//! How a guard slows what it guards: it carries out one slowdown after the other, and whatever happens, nobody stays stopped.
+
+use crate::clock::monotonic;
+use crate::control_group::ControlGroups;
+use crate::line::{How, Slowdown, Told};
+use crate::precedence::take_precedence;
+use crate::tree::{Descendant, descendants};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::VecDeque;
+use std::mem::take;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often it is looked for processes that others have started while those were stopped.
+const LOOKS: usize = 8;
+/// How long the last doses may take to be told.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The slowdowns of one component.
+pub(crate) struct Slowing {
+    groups: Arc<ControlGroups>,
+    now: Mutex<Now>,
+    /// Another slowdown has come, one is over, or all are.
+    changed: Condvar,
+}
+
+/// What is slowed right now, and what will be.
+#[derive(Default)]
+struct Now {
+    /// In the order in which they came; the first is being carried out.
+    slowdowns: VecDeque<Slowdown>,
+    /// The processes that are stopped, by nobody but this guard.
+    stopped: Vec<Pid>,
+    /// Whether less than the whole quota is left.
+    is_cut: bool,
+    /// Since when all of it is slowed, in nanoseconds.
+    since: Option<i64>,
+    /// How long the first slowdown has slowed it so far, in nanoseconds.
+    taken: i64,
+    /// Whether nothing is slowed any more.
+    released: bool,
+}
+
+impl Slowing {
+    /// Nothing is slowed yet.
+    pub fn new(groups: Arc<ControlGroups>) -> Slowing {
+        Slowing { groups, now: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Takes one up, to be carried out when those before it are over.
+    pub fn add(&self, slowdown: Slowdown) {
+        self.now().slowdowns.push_back(slowdown);
+        self.changed.notify_all();
+    }
+
+    /// Lets all go on, for ever.
+    pub fn release(&self) {
+        let mut now = self.now();
+        now.released = true;
+        self.let_go(&mut now);
+        self.changed.notify_all();
+    }
+
+    /// Waits until all doses are told, after [`Slowing::release`].
+    pub fn await_told(&self) {
+        // Who does not tell in time does not keep the guard.
+        drop(self.changed.wait_timeout_while(self.now(), PATIENCE, |now| !now.slowdowns.is_empty()));
+    }
+
+    /// Carries out what comes, and tells the dose of each. Never returns.
+    pub fn carry_out(&self, tell: impl Fn(Told)) {
+        // A stop is short, and what is stopped may be all that keeps the processors busy.
+        take_precedence();
+        let mut now = self.now();
+        loop {
+            let Some(&slowdown) = now.slowdowns.front() else {
+                now = self.changed.wait(now).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let Slowdown { from, to, how } = slowdown;
+            now = match how {
+                How::Stop { length, cycle } => self.stop(now, slowdown, length, cycle),
+                How::Quota { share } => self.cut(now, slowdown, share),
+            };
+            let of_its_time = take(&mut now.taken) as f64 / (to - from) as f64;
+            let share = match how {
+                How::Stop { .. } => of_its_time,
+                How::Quota { share } => share * of_its_time,
+            };
+            tell(Told::Dose { from, share });
+            now.slowdowns.pop_front();
+            self.changed.notify_all();
+        }
+    }
+
+    /// Stops all processes again and again. What counts is the time in which none of them went on: from the last that was stopped
+    /// to the first that was continued.
+    fn stop<'a>(
+        &'a self,
+        mut now: MutexGuard<'a, Now>,
+        Slowdown { from, to, .. }: Slowdown,
+        length: i64,
+        cycle: i64,
+    ) -> MutexGuard<'a, Now> {
+        let mut begin = from;
+        while begin < to && !now.released {
+            let end = begin.saturating_add(length).min(to);
+            now = self.await_time(now, begin);
+            // One that is over before it has begun is left out.
+            if !now.released && monotonic() < end {
+                now.since = now.stop_all();
+                now = self.await_time(now, end);
+                self.let_go(&mut now);
+            }
+            begin = begin.saturating_add(cycle);
+        }
+        now
+    }
+
+    /// Cuts the quota once.
+    fn cut<'a>(
+        &'a self,
+        mut now: MutexGuard<'a, Now>,
+        Slowdown { from, to, .. }: Slowdown,
+        share: f64,
+    ) -> MutexGuard<'a, Now> {
+        now = self.await_time(now, from);
+        if !now.released && monotonic() < to && self.groups.leave(1.0 - share).is_ok_and(|has_one| has_one) {
+            now.is_cut = true;
+            now.since = Some(monotonic());
+            now = self.await_time(now, to);
+            self.let_go(&mut now);
+        }
+        now
+    }
+
+    /// Lets go on what is slowed right now.
+    fn let_go(&self, now: &mut Now) {
+        let end = monotonic();
+        for process in now.stopped.drain(..) {
+            // One that was killed meanwhile is no failure.
+            let _ = kill_process(process, Signal::CONT);
+        }
+        if take(&mut now.is_cut) {
+            // The group is there until this process ends, with a file that it has written before.
+            let _ = self.groups.leave(1.0);
+        }
+        now.taken += now.since.take().map_or(0, |since| end - since);
+    }
+
+    /// Waits until that time, or until all is released. The kernel is asked to wake this thread at that very time, as by
+    /// `clock_nanosleep`: std waits on a futex with an absolute time of the monotonic clock.
+    fn await_time<'a>(&'a self, mut now: MutexGuard<'a, Now>, time: i64) -> MutexGuard<'a, Now> {
+        while !now.released {
+            let rest = u64::try_from(time.saturating_sub(monotonic())).unwrap_or(0);
+            if rest == 0 {
+                break;
+            }
+            let waited = self.changed.wait_timeout(now, Duration::from_nanos(rest));
+            now = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        now
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Now {
+    /// Stops all that descends from this process, but not what somebody else has stopped, who alone may continue it: when the
+    /// last was stopped; `None` where there was none.
+    fn stop_all(&mut self) -> Option<i64> {
+        let mut last = None;
+        for _ in 0..LOOKS {
+            let before = self.stopped.len();
+            for Descendant { process, is_stopped } in descendants() {
+                // One that the kernel is busy for stops a moment later.
+                let is_open = !is_stopped && !self.stopped.contains(&process);
+                // One that has just ended is no failure.
+                if is_open && kill_process(process, Signal::STOP).is_ok() {
+                    self.stopped.push(process);
+                }
+            }
+            if self.stopped.len() == before {
+                break;
+            }
+            last = Some(monotonic());
+        }
+        last
+    }
+}
