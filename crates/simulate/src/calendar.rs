@@ -12,6 +12,48 @@ pub enum Hindrance {
     Paused,
     /// Others hold its processor for that share of the time.
     Starved(f64),
+    /// An order stops it for a time at the beginning of each cycle.
+    Stopped(Cycle),
+    /// By an order others hold its processor at the beginning of each cycle; what needs no processor goes on.
+    Occupied(Cycle),
+}
+
+/// Something that is done again and again, for a time at the beginning of each cycle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cycle {
+    /// How long it is done.
+    pub stop: Nanos,
+    /// From the beginning of one stop to that of the next.
+    pub cycle: Nanos,
+}
+
+impl Cycle {
+    /// Whether it is done so long after the beginning of all, and after how long that may change.
+    fn at(self, passed: Nanos) -> (bool, Nanos) {
+        if self.stop >= self.cycle {
+            return (true, Nanos::MAX);
+        }
+        let phase = Nanos(passed.0 % self.cycle.0);
+        let held = phase < self.stop;
+        (held, if held { self.stop - phase } else { self.cycle - phase })
+    }
+
+    /// The share of so long a time in which it is done.
+    pub fn share(self, length: Nanos) -> f64 {
+        if self.stop >= self.cycle {
+            return 1.0;
+        }
+        let rest = Nanos(length.0 % self.cycle.0).min(self.stop);
+        (self.stop * (length.0 / self.cycle.0) + rest).0 as f64 / length.0 as f64
+    }
+}
+
+/// What work needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    Processor,
+    /// That its process is not stopped and gets a processor for a moment at times.
+    Process,
 }
 
 /// The hindrances of something that works, each with the time from which and up to which it lasts.
@@ -37,7 +79,13 @@ impl Calendar {
         self.0.is_empty()
     }
 
-    fn at(&self, now: Nanos) -> Moment {
+    /// Forgets orders that are over by then.
+    pub fn forget(&mut self, before: Nanos) {
+        let ordered = |kind: &Hindrance| matches!(kind, Hindrance::Stopped(_) | Hindrance::Occupied(_));
+        self.0.retain(|(_, to, kind)| *to > before || !ordered(kind));
+    }
+
+    fn at(&self, now: Nanos, needs: Needs) -> Moment {
         let mut moment = Moment { works: true, starved: false, until: Nanos::MAX };
         for &(from, to, hindrance) in &self.0 {
             if now < from {
@@ -47,15 +95,24 @@ impl Calendar {
                 continue;
             }
             moment.until = moment.until.min(to);
-            match hindrance {
-                Hindrance::Paused => moment.works = false,
-                Hindrance::Starved(share) => {
-                    let held = Nanos((TURN.0 as f64 * share) as i64);
-                    let phase = Nanos((now - from).0 % TURN.0);
-                    let begin = now - phase;
-                    moment.starved |= phase < held;
-                    moment.until = moment.until.min(begin + if phase < held { held } else { TURN });
+            let cycle = match hindrance {
+                Hindrance::Paused => {
+                    moment.works = false;
+                    continue;
                 }
+                Hindrance::Occupied(_) if needs == Needs::Process => continue,
+                Hindrance::Starved(share) => {
+                    Cycle { stop: Nanos((TURN.0 as f64 * share) as i64), cycle: TURN }
+                }
+                Hindrance::Stopped(cycle) | Hindrance::Occupied(cycle) => cycle,
+            };
+            let (held, left) = cycle.at(now - from);
+            if left < moment.until - now {
+                moment.until = now + left;
+            }
+            match hindrance {
+                Hindrance::Stopped(_) => moment.works &= !held,
+                _ => moment.starved |= held,
             }
         }
         moment.works &= !moment.starved;
@@ -69,17 +126,39 @@ impl Calendar {
 
     /// When it works again, from then on.
     pub fn next_work(&self, from: Nanos) -> Nanos {
-        self.finish(from, Nanos::ZERO)
+        self.stay(from, Nanos::ZERO).0
     }
 
     /// When work is done that is begun then, and how long it waits for a processor meanwhile.
     pub fn walk(&self, from: Nanos, work: Nanos) -> (Nanos, Nanos) {
+        self.pass(from, work, Needs::Processor)
+    }
+
+    /// As [`Calendar::walk`], for work that needs no processor of its own and so heeds no occupation.
+    pub fn stay(&self, from: Nanos, work: Nanos) -> (Nanos, Nanos) {
+        self.pass(from, work, Needs::Process)
+    }
+
+    /// Up to when it works without a break from then on, but no longer than to `most`.
+    pub fn works_until(&self, from: Nanos, most: Nanos) -> Nanos {
+        let mut now = from;
+        while now < most {
+            let moment = self.at(now, Needs::Process);
+            if !moment.works {
+                return now;
+            }
+            now = moment.until;
+        }
+        most
+    }
+
+    fn pass(&self, from: Nanos, work: Nanos, needs: Needs) -> (Nanos, Nanos) {
         if self.is_free() {
             return (from + work, Nanos::ZERO);
         }
         let (mut now, mut left, mut waited) = (from, work, Nanos::ZERO);
         loop {
-            let moment = self.at(now);
+            let moment = self.at(now, needs);
             if moment.works {
                 if now + left < moment.until || left == Nanos::ZERO {
                     return (now + left, waited);
@@ -101,7 +180,7 @@ impl Calendar {
         }
         let (mut now, mut work) = (from, Nanos::ZERO);
         while now < to {
-            let moment = self.at(now);
+            let moment = self.at(now, Needs::Processor);
             let until = moment.until.min(to);
             if moment.works {
                 work += until - now;
@@ -141,5 +220,33 @@ mod tests {
         assert_eq!(calendar.walk(ms(10), ms(15)), (ms(35), ms(10)));
         assert_eq!(calendar.work_between(ms(0), ms(1000)), ms(500));
         assert_eq!(calendar.walk(ms(1000), ms(5)), (ms(1005), ms(0)));
+    }
+
+    #[test]
+    fn an_order_is_one_hindrance_for_all_of_its_stops() {
+        let cycle = Cycle { stop: ms(20), cycle: ms(100) };
+        let mut calendar = Calendar::default();
+        calendar.add(ms(1000), ms(1210), Hindrance::Stopped(cycle));
+        assert_eq!(calendar.walk(ms(990), ms(15)), (ms(1025), ms(0)));
+        assert_eq!(calendar.work_between(ms(1000), ms(1210)), ms(160), "the last stop is cut off");
+        assert_eq!(cycle.share(ms(210)), 50.0 / 210.0);
+        assert_eq!(calendar.works_until(ms(1030), ms(2000)), ms(1100));
+        assert_eq!(calendar.works_until(ms(1030), ms(1040)), ms(1040));
+        calendar.forget(ms(1209));
+        assert!(!calendar.is_free());
+        calendar.forget(ms(1210));
+        assert!(calendar.is_free());
+        let always = Cycle { stop: ms(20), cycle: ms(20) };
+        calendar.add(ms(0), Nanos::MAX, Hindrance::Stopped(always));
+        assert_eq!(calendar.next_work(ms(5)), Nanos::MAX);
+    }
+
+    #[test]
+    fn who_needs_no_processor_heeds_no_occupation() {
+        let mut calendar = Calendar::default();
+        calendar.add(ms(0), ms(1000), Hindrance::Occupied(Cycle { stop: ms(30), cycle: ms(100) }));
+        assert_eq!(calendar.walk(ms(0), ms(5)), (ms(35), ms(30)));
+        assert_eq!(calendar.stay(ms(0), ms(5)), (ms(5), ms(0)));
+        assert_eq!(calendar.work_between(ms(0), ms(1000)), ms(700));
     }
 }

@@ -2,13 +2,15 @@
 //! everything that is built over a measurement.
 //!
 //! [`world`] is the whole: messages go from devices over a [`network`] through [`station`]s in a row, are acknowledged by
-//! one of them and delivered by the last. A [`calendar`] says when something can work and how fast. The [`spec`] says what
-//! is simulated, faults included. Time passes only when the generator waits; nothing here reads a clock.
+//! one of them and delivered by the last. A [`calendar`] says when something can work and how fast. Stations may share
+//! [`processors`] and locks, and orders of experiments slow them. The [`spec`] says what is simulated, faults included.
+//! Time passes only when the generator waits; nothing here reads a clock.
 //!
-//! Deliberately left out: bytes on a wire, memory, and processors that components take from each other.
+//! Deliberately left out: bytes on a wire, and memory.
 
 pub mod calendar;
 pub mod network;
+pub mod processors;
 pub mod spec;
 pub mod station;
 pub mod world;

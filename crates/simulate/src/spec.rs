@@ -10,6 +10,8 @@ pub struct Spec {
     pub stations: Vec<StationSpec>,
     /// Position of the station that acknowledges messages, once it has served them.
     pub acknowledged_by: usize,
+    /// Processors on which all stations work; `None` where each worker has one of its own.
+    pub processors: Option<usize>,
     /// The way between generator and platform.
     pub network: NetworkSpec,
     /// The load generator.
@@ -27,16 +29,24 @@ pub struct StationSpec {
     pub workers: usize,
     /// How long a worker is busy with one message.
     pub service: ServiceTime,
-    /// Share of the service time that needs a processor; the rest is waiting, for a disk perhaps.
+    /// Share of the service time that needs a processor; the rest is waiting, for a disk perhaps. What needs one comes
+    /// first. The waiting goes on while the station stands still, which then learns later of its end.
     pub processor: f64,
-    /// Share of the service time that all workers do one after the other, under a lock.
+    /// Share of the service time that all workers do one after the other, under a lock. It comes last and rests while the
+    /// station stands still; it takes what the processor has left to do.
     pub lock: f64,
+    /// Which lock that is, where several stations have one: equal numbers are one lock.
+    pub shared_lock: Option<usize>,
     /// Processor time that it may use in each tenth of a second, as a share of that time; `None` for as much as it wants.
     pub quota: Option<f64>,
-    /// Whether all messages that are there are served at once and share one worker's speed.
+    /// Whether all messages that are there are served at once and share one worker's speed. It has no lock, and a processor
+    /// of its own whatever [`Spec::processors`] says.
     pub sharing: bool,
     /// Messages that may wait; one that finds no room is lost.
     pub limit: Option<usize>,
+    /// Messages that may be on the way to the next station and there at once, until it has served them; others wait here
+    /// for their turn. `None` for any number.
+    pub pool: Option<usize>,
 }
 
 /// The way between generator and platform.

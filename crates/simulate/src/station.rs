@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 const STREAM: u64 = 0x7374_6174_696f_6e00;
 /// The period of a quota, as that of a cgroup.
 const PERIOD: Nanos = Nanos::from_millis(100);
+/// A cut leaves that share of a quota at least, so that everything comes to an end.
+const LEFT_OF_QUOTA: f64 = 0.01;
 
 /// Something that a station is asked to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +22,30 @@ pub struct Job {
     pub sequence: Option<u32>,
 }
 
+/// A job that a worker is busy with, and what is left to be done of it, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Position of the station.
+    pub station: usize,
+    /// The station's life in which it was begun.
+    pub life: u32,
+    /// The job.
+    pub job: Job,
+    /// Work that needs a processor.
+    pub run: Nanos,
+    /// Waiting for something else.
+    pub rest: Nanos,
+    /// Both again, under the lock; zero once it has the lock.
+    pub locked: (Nanos, Nanos),
+    /// Whether it has the lock.
+    pub holds: bool,
+}
+
 /// What becomes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// A worker is busy with it until then, and afterwards so long under the lock.
-    Begun(Job, Nanos, Nanos),
+    /// A worker begins with it then.
+    Begun(Service, Nanos),
     /// It shares the processor with the others: see [`Station::next_shared`].
     Shares,
     /// It waits.
@@ -37,18 +58,20 @@ pub enum Fate {
 #[derive(Debug)]
 pub struct Station {
     spec: StationSpec,
+    position: usize,
     calendar: Calendar,
     faults: Vec<Fault>,
     random: Random,
     waiting: VecDeque<Job>,
     serving: usize,
-    lock_free: Nanos,
     /// Jobs that share, each with the service per job at which it is done, and its own.
     sharing: Vec<(Nanos, Nanos, Job)>,
     /// Service that each job that shares has had, and up to when that is counted.
     shared: (Nanos, Nanos),
     /// The quota's present period, and what was used of it.
     period: (i64, Nanos),
+    /// From when up to when orders cut the quota, and by which share.
+    cuts: Vec<(Nanos, Nanos, f64)>,
     /// Whether it is there.
     pub alive: bool,
     /// How often it died or what it shares changed: what was planned before is void.
@@ -85,14 +108,15 @@ impl Station {
         }
         Station {
             random: random(seed, &[STREAM, position as u64]),
+            position,
             calendar,
             faults,
             waiting: VecDeque::new(),
             serving: 0,
-            lock_free: Nanos::ZERO,
             sharing: Vec::new(),
             shared: (Nanos::ZERO, Nanos::ZERO),
             period: (0, Nanos::ZERO),
+            cuts: Vec::new(),
             alive: true,
             life: 0,
             processor: Nanos::ZERO,
@@ -141,12 +165,61 @@ impl Station {
         Some(self.begin(job, now))
     }
 
-    /// A worker comes to the locked part of a job: when it is through.
-    pub fn lock(&mut self, work: Nanos, now: Nanos) -> Nanos {
-        let (done, starved) = self.calendar.walk(self.lock_free.max(now), work);
+    /// Whether all jobs share one worker's speed.
+    pub fn is_sharing(&self) -> bool {
+        self.spec.sharing
+    }
+
+    /// How many jobs are there, those that wait included.
+    pub fn jobs(&self) -> usize {
+        self.waiting.len() + self.serving + self.sharing.len()
+    }
+
+    /// When it works again, from then on.
+    pub fn next_work(&self, now: Nanos) -> Nanos {
+        self.calendar.next_work(now)
+    }
+
+    /// Up to when it works without a break from then on, but no longer than to `most`.
+    pub fn works_until(&self, now: Nanos, most: Nanos) -> Nanos {
+        self.calendar.works_until(now, most)
+    }
+
+    /// A worker runs on a processor of its own: when it is through.
+    pub fn run(&mut self, work: Nanos, now: Nanos) -> Nanos {
+        let (done, starved) = self.calendar.walk(now, work);
+        self.processor += work;
         self.starved += starved;
-        self.lock_free = done;
         done
+    }
+
+    /// A worker stays at something that needs no processor: when that is done, where it rests with the station.
+    pub fn stay(&mut self, work: Nanos, now: Nanos) -> Nanos {
+        let (done, starved) = self.calendar.stay(now, work);
+        self.starved += starved;
+        done
+    }
+
+    /// An order hinders it.
+    pub fn hinder(&mut self, from: Nanos, to: Nanos, hindrance: Hindrance) {
+        self.calendar.add(from, to, hindrance);
+    }
+
+    /// An order cuts its quota by that share, or less: by how much, which is nothing where there is none.
+    pub fn cut(&mut self, from: Nanos, to: Nanos, share: f64) -> f64 {
+        if self.spec.quota.is_none() {
+            return 0.0;
+        }
+        let share = share.clamp(0.0, 1.0 - LEFT_OF_QUOTA);
+        self.cuts.push((from, to, share));
+        share
+    }
+
+    /// Forgets orders that are over by then, a time up to which everything has happened.
+    pub fn forget(&mut self, before: Nanos) {
+        self.serve_shared(before);
+        self.calendar.forget(before);
+        self.cuts.retain(|(_, to, _)| *to > before);
     }
 
     /// When the next of those that share is done.
@@ -176,7 +249,6 @@ impl Station {
         self.waiting.clear();
         self.sharing.clear();
         self.serving = 0;
-        self.lock_free = Nanos::ZERO;
     }
 
     /// Whether it loses a message that it has served.
@@ -198,27 +270,45 @@ impl Station {
         self.serving += 1;
         let work = self.work(job, now);
         let processor = Nanos((work.0 as f64 * self.spec.processor) as i64);
-        self.processor += processor;
         let locked = Nanos((work.0 as f64 * self.spec.lock) as i64);
+        let run = processor.min(work - locked);
+        let run_locked = (processor - run).min(locked);
         let begin = self.within_quota(now, processor);
-        let (done, starved) = self.calendar.walk(begin, work - locked);
-        self.starved += starved;
-        Fate::Begun(job, done, locked)
+        let service = Service {
+            station: self.position,
+            life: self.life,
+            job,
+            run,
+            rest: work - locked - run,
+            locked: (run_locked, locked - run_locked),
+            holds: false,
+        };
+        // Not even waiting begins while it stands still.
+        Fate::Begun(service, self.stay(Nanos::ZERO, begin))
     }
 
     /// When a job may begin that needs so much processor time: in the next period where this one's quota is used up.
     fn within_quota(&mut self, now: Nanos, processor: Nanos) -> Nanos {
         let Some(quota) = self.spec.quota else { return now };
-        let most = Nanos((PERIOD.0 as f64 * quota) as i64);
         let period = now.0 / PERIOD.0;
         if period > self.period.0 {
             self.period = (period, Nanos::ZERO);
         }
-        while self.period.1 >= most {
+        loop {
+            let begin = now.max(Nanos(self.period.0 * PERIOD.0));
+            let most = Nanos((PERIOD.0 as f64 * quota * self.left_of_quota(begin)) as i64);
+            if self.period.1 < most {
+                self.period.1 += processor;
+                return begin;
+            }
             self.period = (self.period.0 + 1, self.period.1 - most);
         }
-        self.period.1 += processor;
-        now.max(Nanos(self.period.0 * PERIOD.0))
+    }
+
+    /// The share of its quota that orders leave it then.
+    fn left_of_quota(&self, at: Nanos) -> f64 {
+        let on = self.cuts.iter().filter(|(from, to, _)| *from <= at && at < *to);
+        on.map(|(.., share)| 1.0 - share).product()
     }
 
     fn work(&mut self, job: Job, now: Nanos) -> Nanos {

@@ -2,13 +2,20 @@
 
 use crate::calendar::{Calendar, Hindrance};
 use crate::network::Network;
+use crate::processors::Processors;
 use crate::spec::{FaultKind, Spec};
-use crate::station::{Fate, Job, Station};
+use crate::station::{Fate, Job, Service, Station};
 use plimsoll_model::Nanos;
+use plimsoll_model::experiment::{Dose, Order};
 use plimsoll_stats::distribution::{Random, random};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+mod orders;
+mod service;
+
+use service::{Lock, Outbox};
 
 /// Names the stream of random numbers of what belongs to no part.
 const STREAM: u64 = 0x0077_6f72_6c64;
@@ -90,6 +97,12 @@ struct World {
     spec: Spec,
     now: Nanos,
     stations: Vec<Station>,
+    /// Of each station; of those that have the same, the first one's counts.
+    locks: Vec<Lock>,
+    /// Of each station.
+    outboxes: Vec<Outbox>,
+    /// Those that all stations share.
+    processors: Option<Processors>,
     network: Network,
     random: Random,
     planned: BinaryHeap<Planned>,
@@ -101,6 +114,8 @@ struct World {
     next_probe: Nanos,
     /// Components that ended by themselves, and when; those that were told are gone.
     deaths: Vec<(String, Nanos)>,
+    /// What orders do or did, and when each is over; those that were told are gone.
+    doses: Vec<(Nanos, Dose)>,
 }
 
 /// One end of a connection.
@@ -119,8 +134,11 @@ struct End {
 #[derive(Clone, Copy, Debug)]
 enum Due {
     Arrive(usize, Job),
-    Lock(usize, u32, Job, Nanos),
-    Done(usize, u32, Job),
+    GoOn(Service),
+    SliceEnds(Service),
+    /// A lock is free, and somebody who waits for it works again.
+    Give(usize),
+    EmptyOutbox(usize),
     Shared(usize, u32),
     ToGenerator(Happening),
     Die(usize),
@@ -275,6 +293,17 @@ impl Simulation {
         }
     }
 
+    /// Carries out an order from its beginning on, or from now on where that has passed. Names of unknown components mean
+    /// nothing, nor does an order that is over. Work that has begun keeps its end: an order is given ahead of its time.
+    pub fn slow(&self, order: &Order) {
+        self.world().slow(order);
+    }
+
+    /// What came of the orders that are over by now, each told once: a dose of each component, or one of the processors.
+    pub fn take_doses(&self) -> Vec<Dose> {
+        self.world().take_doses()
+    }
+
     /// A component that has ended by itself since the last call, and when.
     pub fn take_death(&self) -> Option<(String, Nanos)> {
         let mut world = self.world();
@@ -299,6 +328,9 @@ impl World {
         let mut world = World {
             now: Nanos::ZERO,
             stations: spec.stations.iter().enumerate().map(station).collect(),
+            locks: spec.stations.iter().map(|_| Lock::default()).collect(),
+            outboxes: spec.stations.iter().map(|_| Outbox::default()).collect(),
+            processors: spec.processors.map(Processors::new),
             network: Network::new(spec.network, &spec.faults, seed),
             random: random(seed, &[STREAM]),
             planned: BinaryHeap::new(),
@@ -309,6 +341,7 @@ impl World {
             used: Used::default(),
             next_probe: Nanos::ZERO,
             deaths: Vec::new(),
+            doses: Vec::new(),
             spec,
         };
         for fault in world.spec.faults.clone() {
@@ -431,24 +464,17 @@ impl World {
         match due {
             Due::Arrive(station, job) => {
                 let fate = self.stations[station].arrive(job, now);
-                self.follow(station, fate);
+                self.follow(station, fate, now);
             }
-            Due::Lock(station, life, job, work) if self.stations[station].life == life => {
-                let done = self.stations[station].lock(work, now);
-                self.plan(done, Due::Done(station, life, job));
-            }
-            Due::Done(station, life, job) if self.stations[station].life == life => {
-                let next = self.stations[station].next(now);
-                self.pass_on(station, job, now);
-                if let Some(fate) = next {
-                    self.follow(station, fate);
-                }
-            }
+            Due::GoOn(service) => self.go_on(service, now),
+            Due::SliceEnds(service) => self.end_slice(service, now),
+            Due::Give(lock) => self.give(lock, now),
+            Due::EmptyOutbox(station) => self.empty_outbox(station, now),
             Due::Shared(station, life) if self.stations[station].life == life => {
                 for job in self.stations[station].take_shared(now) {
                     self.pass_on(station, job, now);
                 }
-                self.follow(station, Fate::Shares);
+                self.follow(station, Fate::Shares, now);
             }
             Due::Die(station) => {
                 self.deaths.push((self.stations[station].name().to_owned(), now));
@@ -457,21 +483,21 @@ impl World {
             Due::Revive(station) => self.revive(station),
             Due::Connect(client) => self.try_to_connect(client, now),
             // Planned before the station died or what it shares changed.
-            Due::Lock(..) | Due::Done(..) | Due::Shared(..) | Due::ToGenerator(_) => {}
+            Due::Shared(..) | Due::ToGenerator(_) => {}
         }
     }
 
-    fn follow(&mut self, station: usize, fate: Fate) {
-        let life = self.stations[station].life;
+    fn follow(&mut self, station: usize, fate: Fate, now: Nanos) {
         match fate {
-            Fate::Begun(job, until, Nanos::ZERO) => self.plan(until, Due::Done(station, life, job)),
-            Fate::Begun(job, until, locked) => self.plan(until, Due::Lock(station, life, job, locked)),
+            Fate::Begun(service, at) => self.plan(at, Due::GoOn(service)),
             Fate::Shares => {
                 if let Some(next) = self.stations[station].next_shared() {
+                    let life = self.stations[station].life;
                     self.plan(next, Due::Shared(station, life));
                 }
             }
-            Fate::Waits | Fate::Lost => {}
+            Fate::Waits => {}
+            Fate::Lost => self.free_places(station, 1, now),
         }
     }
 
@@ -481,6 +507,7 @@ impl World {
         let Some(sequence) = job.sequence else {
             return self.bring(now, device, Happening::Answered(job.device));
         };
+        self.free_places(station, 1, now);
         if station == self.spec.acknowledged_by && !self.loses_acknowledgement(now) {
             self.bring(now, device, Happening::Acknowledged(job.device, sequence));
         }
@@ -488,7 +515,7 @@ impl World {
             return;
         }
         if station + 1 < self.stations.len() {
-            return self.plan(now + HOP, Due::Arrive(station + 1, job));
+            return self.hand_over(station, job, now);
         }
         for subscriber in 0..self.subscribers.len() as u32 {
             let received = Happening::Received(subscriber, job.device, sequence);
@@ -537,7 +564,11 @@ impl World {
     }
 
     fn die_at(&mut self, station: usize, now: Nanos) {
+        let lost = self.stations[station].jobs();
         self.stations[station].die();
+        self.unlock(station, now);
+        self.clear_outbox(station);
+        self.free_places(station, lost, now);
         if station > 0 {
             return;
         }

@@ -5,6 +5,7 @@ use plimsoll_model::Nanos;
 use plimsoll_simulate::{Fault, FaultKind, GeneratorSpec, NetworkSpec, Spec, StationSpec};
 use plimsoll_stats::queue::ServiceTime;
 use serde::Deserialize;
+use std::num::NonZeroUsize;
 
 /// A simulated platform: stations in a row, the network before them, the generator's host, and what goes wrong.
 #[derive(Clone, Debug, Deserialize)]
@@ -17,6 +18,10 @@ pub(crate) struct Simulated {
     /// The station that acknowledges messages. Default the first.
     #[serde(default)]
     acknowledged_by: Option<String>,
+    /// Processors on which all stations work, but for those that are `sharing`. Default one for each worker.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    processors: Option<NonZeroUsize>,
     /// The way between generator and platform.
     #[serde(default)]
     network: Network,
@@ -49,6 +54,9 @@ struct Station {
     /// Share of the service time under a lock of all workers. Default 0.
     #[serde(default)]
     lock: Option<AsText<Share>>,
+    /// Name of that lock, where several stations have it: equal names are one lock. Default its own.
+    #[serde(default)]
+    shared_lock: Option<String>,
     /// Share of a processor that it may use. Default all.
     #[serde(default)]
     quota: Option<AsText<Share>>,
@@ -58,6 +66,10 @@ struct Station {
     /// Messages that may wait. Default any number.
     #[serde(default)]
     limit: Option<usize>,
+    /// Messages that it may have at the next station, or on the way there, at once. Default any number.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    pool: Option<NonZeroUsize>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -145,6 +157,10 @@ impl Simulated {
             let found = self.stations.iter().position(|station| station.name == *name);
             found.ok_or_else(|| format!("there is no station `{name}`"))
         };
+        // The first station that names a lock gives it its number.
+        let lock = |name: &String| {
+            self.stations.iter().position(|station| station.shared_lock.as_ref() == Some(name))
+        };
         let time = |written: &Option<AsText<Nanos>>| written.as_ref().map(|time| time.0);
         let stations = self.stations.iter().map(|station| StationSpec {
             name: station.name.clone(),
@@ -155,9 +171,11 @@ impl Simulated {
             },
             processor: share(&station.processor).unwrap_or(1.0),
             lock: share(&station.lock).unwrap_or(0.0),
+            shared_lock: station.shared_lock.as_ref().and_then(lock),
             quota: share(&station.quota).filter(|quota| *quota > 0.0),
             sharing: station.sharing,
             limit: station.limit,
+            pool: station.pool.map(NonZeroUsize::get),
         });
         let fault = |written: &FaultConfig| {
             let station = written.station.as_ref().map(position).transpose()?;
@@ -201,6 +219,7 @@ impl Simulated {
         Ok(Spec {
             stations: stations.collect(),
             acknowledged_by: self.acknowledged_by.as_ref().map(position).transpose()?.unwrap_or(0),
+            processors: self.processors.map(NonZeroUsize::get),
             network: NetworkSpec {
                 round_trip: time(&self.network.round_trip).unwrap_or(Nanos::from_micros(200)),
                 jitter: time(&self.network.jitter).unwrap_or(Nanos::from_micros(20)),
@@ -215,6 +234,19 @@ impl Simulated {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_names_are_one_lock() {
+        let text = r#"{ "processors": 2, "stations": [
+            { "name": "a", "service": "1ms", "pool": 4 },
+            { "name": "b", "service": "1ms", "shared_lock": "x" },
+            { "name": "c", "service": "1ms", "shared_lock": "y" },
+            { "name": "d", "service": "1ms", "shared_lock": "x" } ] }"#;
+        let spec = serde_json::from_str::<Simulated>(text).unwrap().spec().unwrap();
+        let locks: Vec<Option<usize>> = spec.stations.iter().map(|station| station.shared_lock).collect();
+        assert_eq!(locks, [None, Some(1), Some(2), Some(1)]);
+        assert_eq!((spec.processors, spec.stations[0].pool), (Some(2), Some(4)));
+    }
 
     /// Without any processor, or with a time that runs backwards, a simulation comes to no end.
     #[test]

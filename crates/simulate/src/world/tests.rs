@@ -2,6 +2,8 @@ use super::*;
 use crate::spec::{Fault, GeneratorSpec, NetworkSpec, StationSpec};
 use plimsoll_stats::queue::ServiceTime;
 
+mod experiments;
+
 fn ms(millis: i64) -> Nanos {
     Nanos::from_millis(millis)
 }
@@ -13,9 +15,11 @@ fn station(name: &str, service: ServiceTime) -> StationSpec {
         service,
         processor: 1.0,
         lock: 0.0,
+        shared_lock: None,
         quota: None,
         sharing: false,
         limit: None,
+        pool: None,
     }
 }
 
@@ -23,6 +27,7 @@ fn spec(stations: Vec<StationSpec>, faults: Vec<Fault>) -> Spec {
     Spec {
         stations,
         acknowledged_by: 0,
+        processors: None,
         network: NetworkSpec { round_trip: ms(2), jitter: Nanos::ZERO, local: false },
         generator: GeneratorSpec { cost: Nanos::ZERO },
         faults,

@@ -1,0 +1,73 @@
+//! Experiments: the platform is slowed by order.
+
+use super::World;
+use crate::calendar::{Cycle, Hindrance};
+use plimsoll_model::Nanos;
+use plimsoll_model::experiment::{Dose, Means, Order, Perturbation};
+
+impl World {
+    /// See [`super::Simulation::slow`].
+    pub(super) fn slow(&mut self, order: &Order) {
+        self.forget_orders();
+        let (from, to) = (order.from.max(self.now), order.to);
+        if to <= from {
+            return;
+        }
+        let Perturbation { components, means, share, stop } = &order.perturbation;
+        let cycle = Cycle { stop: *stop, cycle: order.perturbation.cycle() };
+        let lasts = *stop > Nanos::ZERO && cycle.cycle > Nanos::ZERO;
+        let stopped = if lasts { cycle.share(to - from) } else { 0.0 };
+        let mut book = |component: &str, share| {
+            self.doses.push((to, Dose { component: component.to_owned(), from, share }));
+        };
+        if *means == Means::Occupy {
+            book("", stopped);
+            if lasts {
+                self.occupy(from, to, cycle);
+            }
+            return;
+        }
+        let named = |name: &str| components.iter().any(|component| component == name);
+        for station in self.stations.iter_mut().filter(|station| named(station.name())) {
+            let dose = match means {
+                Means::Quota => station.cut(from, to, *share),
+                _ => stopped,
+            };
+            if *means == Means::Stop && lasts {
+                station.hinder(from, to, Hindrance::Stopped(cycle));
+            }
+            book(station.name(), dose);
+        }
+    }
+
+    /// Somebody else holds the processors: those that all share, and those that stations have for themselves.
+    fn occupy(&mut self, from: Nanos, to: Nanos, cycle: Cycle) {
+        let hindrance = Hindrance::Occupied(cycle);
+        let shares = self.processors.is_some();
+        if let Some(processors) = &mut self.processors {
+            processors.hinder(from, to, hindrance);
+        }
+        for station in self.stations.iter_mut().filter(|station| !shares || station.is_sharing()) {
+            station.hinder(from, to, hindrance);
+        }
+    }
+
+    /// Forgets the orders before the earliest time at which something may still happen.
+    fn forget_orders(&mut self) {
+        let next = self.planned.peek().map_or(self.now, |planned| planned.at);
+        let before = next.min(self.now);
+        self.stations.iter_mut().for_each(|station| station.forget(before));
+        if let Some(processors) = &mut self.processors {
+            processors.forget(before);
+        }
+    }
+
+    /// See [`super::Simulation::take_doses`].
+    pub(super) fn take_doses(&mut self) -> Vec<Dose> {
+        let now = self.now;
+        let (over, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.doses).into_iter().partition(|(to, _)| *to <= now);
+        self.doses = left;
+        over.into_iter().map(|(_, dose)| dose).collect()
+    }
+}

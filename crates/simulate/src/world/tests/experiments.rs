@@ -1,0 +1,147 @@
+//! Closed loops of which the throughput is known, left alone and slowed. Where the backlog is matters: it collects before
+//! the station that is served worst, and what is slowed there is slowed for all.
+
+use super::*;
+use plimsoll_model::experiment::{Means, Perturbation};
+
+/// From when an order lasts and messages are counted: by then every loop has come to rest.
+const FROM: Nanos = Nanos::from_secs(5);
+
+/// A station that spins, with exponential service times of that mean.
+fn spinning(name: &str, mean: i64) -> StationSpec {
+    station(name, ServiceTime::Exponential(ms(mean)))
+}
+
+fn order(means: Means, components: &[&str], share: f64, stop: Nanos) -> Perturbation {
+    let components = components.iter().map(|&name| name.into()).collect();
+    Perturbation { components, means, share, stop }
+}
+
+/// A closed loop of so many messages: how many end in a second, over so many seconds in which the order lasts.
+fn throughput(mut spec: Spec, flight: u32, order: Option<Perturbation>, seconds: i64) -> f64 {
+    spec.acknowledged_by = spec.stations.len() - 1;
+    spec.network.round_trip = Nanos::from_micros(100);
+    let simulation = Simulation::of(spec, 7);
+    let to = FROM + Nanos::from_secs(seconds);
+    if let Some(perturbation) = order {
+        simulation.slow(&Order { perturbation, from: FROM, to });
+    }
+    simulation.populate(1, 0);
+    simulation.connect(Client::Device(0));
+    let (mut seen, mut next, mut count) = (Vec::new(), 0, 0);
+    let mut send = || {
+        simulation.send(0, next);
+        next += 1;
+    };
+    while simulation.now() < to {
+        simulation.wait(to, &mut seen);
+        for (happening, at, _) in seen.drain(..) {
+            match happening {
+                Happening::Ready(..) => (0..flight).for_each(|_| send()),
+                Happening::Acknowledged(..) => {
+                    count += u32::from(at >= FROM);
+                    send();
+                }
+                _ => {}
+            }
+        }
+    }
+    f64::from(count) / seconds as f64
+}
+
+/// Within so many standard deviations of a count of that size, of which each is exponential.
+#[track_caller]
+fn assert_near(found: f64, expected: f64, tolerance: f64) {
+    println!("{found:.2} of {expected:.2}");
+    assert!((found / expected - 1.0).abs() < tolerance, "{found} instead of {expected}");
+}
+
+#[test]
+fn a_bottleneck_that_is_stopped_loses_that_share_and_who_has_time_to_spare_loses_nothing() {
+    let of = |order| throughput(spec(vec![spinning("a", 5), spinning("b", 1)], Vec::new()), 300, order, 100);
+    let stop = |name| Some(order(Means::Stop, &[name], 0.6, ms(400)));
+    assert_near(of(None), 200.0, 0.03);
+    assert_near(of(stop("a")), 80.0, 0.04);
+    assert_near(of(stop("b")), 200.0, 0.03);
+    assert_near(of(stop("unknown")), 200.0, 0.03);
+}
+
+#[test]
+fn a_sleep_goes_on_through_a_stop_and_only_its_end_is_late() {
+    let of = |order| {
+        let mut sleeping = spinning("a", 5);
+        sleeping.processor = 0.0;
+        throughput(spec(vec![sleeping], Vec::new()), 50, order, 100)
+    };
+    let alone = of(None);
+    assert_near(alone, 200.0, 0.03);
+    // One sleep of each cycle of 400 ms ends for nothing, in the stop.
+    assert_near(of(Some(order(Means::Stop, &["a"], 0.2, ms(80)))), alone * (320.0 + 5.0) / 400.0, 0.02);
+    // Every fifth end falls into a stop, and is a quarter of a millisecond late.
+    let short = Nanos::from_micros(500);
+    assert_near(of(Some(order(Means::Stop, &["a"], 0.2, short))), alone * 5.0 / 5.05, 0.005);
+    assert_near(of(Some(order(Means::Occupy, &[], 0.3, ms(50)))), alone, 0.001);
+}
+
+#[test]
+fn stations_that_share_a_processor_are_limited_by_it() {
+    let of = |order, processors| {
+        let mut b = spinning("b", 2);
+        // Enough threads to catch up after a stop against the one of the other.
+        b.workers = 8;
+        let mut shared = spec(vec![spinning("a", 3), b], Vec::new());
+        shared.processors = Some(processors);
+        throughput(shared, 100, order, 100)
+    };
+    assert_near(of(None, 1), 1000.0 / (3.0 + 2.0), 0.03);
+    assert_near(of(None, 2), 1000.0 / 3.0, 0.03);
+    assert_near(of(Some(order(Means::Occupy, &[], 0.3, ms(50))), 1), 140.0, 0.03);
+    assert_near(of(Some(order(Means::Stop, &["b"], 0.2, ms(40))), 1), 200.0, 0.03);
+    for stop in [1, 2, 5, 10, 40, 100, 400] {
+    for n in ["a", "b"] {
+    println!("{n} stopped: {stop} {}", of(Some(order(Means::Stop, &[n], 0.2, ms(stop))), 1));
+    }}
+}
+
+#[test]
+fn who_is_stopped_with_a_shared_lock_stops_its_peers_and_who_waits_for_it_does_not() {
+    let of = |order| {
+        let (mut a, mut b) = (spinning("a", 3), spinning("b", 2));
+        (a.lock, a.shared_lock) = (1.0, Some(0));
+        (b.lock, b.shared_lock, b.workers) = (1.0, Some(0), 8);
+        throughput(spec(vec![a, b], Vec::new()), 200, order, 150)
+    };
+    let alone = of(None);
+    assert_near(alone, 200.0, 0.03);
+    // The stop costs its time when it hits the holder, in 2 of 5 cycles of half a second: 300 cycles, +-0.0057.
+    assert_near(of(Some(order(Means::Stop, &["b"], 0.2, ms(100)))) / alone, 1.0 - 0.2 * 0.4, 0.02);
+    let a = of(Some(order(Means::Stop, &["a"], 0.2, ms(100))));
+    println!("a stopped: {a}");
+}
+
+#[test]
+fn a_pool_limits_what_is_at_the_next_station() {
+    let of = |order| {
+        let (mut a, mut b) = (spinning("a", 1), spinning("b", 10));
+        a.pool = Some(4);
+        (b.workers, b.processor) = (100, 0.0);
+        throughput(spec(vec![a, b], Vec::new()), 50, order, 50)
+    };
+    let expected = 4.0 / (ms(10) + HOP).as_secs_f64();
+    assert_near(of(None), expected, 0.03);
+    // What comes back in a stop finds nobody who sends more: but for what ends in it, its share is lost.
+    assert_near(of(Some(order(Means::Stop, &["a"], 0.2, ms(200)))), expected * (0.8 + 0.01), 0.03);
+}
+
+#[test]
+fn a_cut_quota_gives_what_it_leaves() {
+    let of = |quota, order| {
+        let mut a = spinning("a", 5);
+        a.quota = quota;
+        throughput(spec(vec![a], Vec::new()), 50, order, 200)
+    };
+    let cut = || Some(order(Means::Quota, &["a"], 0.4, ms(50)));
+    assert_near(of(Some(0.5), None), 100.0, 0.03);
+    assert_near(of(Some(0.5), cut()), 60.0, 0.04);
+    assert_near(of(None, cut()), 200.0, 0.03);
+}
