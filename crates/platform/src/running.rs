@@ -424,6 +424,9 @@ impl Platform {
     /// The components that can be slowed, in the order in which they were started, and whether each has a quota of processor
     /// time. Relays are none.
     pub fn slowable(&self) -> Vec<(String, bool)> {
+        if let Some(simulation) = &self.simulation {
+            return simulation.slowable();
+        }
         let components = self.components.iter().filter(|running| !running.is_relay);
         components.map(|running| (running.name.clone(), running.quota().processors.is_some())).collect()
     }
@@ -434,8 +437,8 @@ impl Platform {
     /// # Errors
     /// A component that was not started, or the operating system gives no threads that use the processors.
     pub fn slow(&mut self, order: &Order, epoch: i64) -> io::Result<()> {
-        if self.simulation.is_some() {
-            // A simulation takes its orders here.
+        if let Some(simulation) = &self.simulation {
+            simulation.slow(order);
             return Ok(());
         }
         let Order { perturbation, from, to } = order;
@@ -467,9 +470,8 @@ impl Platform {
 
     /// The doses of what is over, each once. `epoch` is that of [`Platform::slow`].
     pub fn take_doses(&mut self, epoch: i64) -> Vec<Dose> {
-        if self.simulation.is_some() {
-            // A simulation tells its doses here.
-            return Vec::new();
+        if let Some(simulation) = &self.simulation {
+            return simulation.take_doses();
         }
         let of = |component: &str, from: i64, share: f64| {
             let (component, from) = (component.to_owned(), Nanos(from - epoch));

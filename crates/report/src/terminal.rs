@@ -1,6 +1,7 @@
 //! The result on 80 columns, with or without colour.
 
 mod details;
+mod limits;
 
 use crate::plain;
 use crate::text::{Colour, Tint, bytes, count, floor_percent, hanging, paint, rate, time, wrapped};
@@ -35,7 +36,7 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
     let lines = hanging(&format!("{name}  "), &found(summary), "  ").join("\n");
     let mut out = format!("{painted}{}\n", lines.strip_prefix(&name).unwrap_or(&lines));
     if summary.levels.is_empty() {
-        return out + &details::notes(summary);
+        return out + &details::notes(summary) + &limits::render(summary);
     }
     if detail == Detail::Full || !is_cause_of(summary) {
         for line in wrapped(&summary.reason, "  ") {
@@ -55,8 +56,8 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
     }
     out += &populations(summary, colour);
     match detail {
-        Detail::Full => out + &details::render(summary),
-        _ => out + &connections(summary) + &cause(summary),
+        Detail::Full => out + &details::render(summary) + &limits::render(summary),
+        _ => out + &connections(summary) + &cause(summary) + &limits::render(summary),
     }
 }
 

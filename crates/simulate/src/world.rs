@@ -299,6 +299,12 @@ impl Simulation {
         self.world().slow(order);
     }
 
+    /// The components, each with whether it has a quota.
+    pub fn slowable(&self) -> Vec<(String, bool)> {
+        let stations = &self.world().spec.stations;
+        stations.iter().map(|station| (station.name.clone(), station.quota.is_some())).collect()
+    }
+
     /// What came of the orders that are over by now, each told once: a dose of each component, or one of the processors.
     pub fn take_doses(&self) -> Vec<Dose> {
         self.world().take_doses()

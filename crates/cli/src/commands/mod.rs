@@ -36,6 +36,7 @@ use crate::failure::Failure;
 #[derive(clap::Subcommand)]
 pub enum Command {
     Run(run::Run),
+    Why(run::Why),
     Check(check::Check),
     Doctor(doctor::Doctor),
     Platforms(platforms::Platforms),
@@ -65,6 +66,7 @@ impl Command {
             Command::Completions(command) => command.perform(program),
             Command::Man(command) => command.perform(program),
             Command::Run(command) => command.perform(),
+            Command::Why(command) => command.perform(),
             Command::Check(command) => command.perform(),
             Command::Doctor(command) => command.perform(),
             Command::Platforms(command) => command.perform(),

@@ -41,6 +41,35 @@ Exit codes: 0 met, 99 objectives missed, 3 measurement invalid, 1 could not be
 done, 104 wrong scenario or command line, 105 interrupted.")]
 pub struct Run {
     #[command(flatten)]
+    options: RunOptions,
+    /// After the levels, slow each part of the platform in turn, and say which one
+    /// limits the load; the command why does only that
+    #[arg(long)]
+    why: bool,
+}
+
+/// Slows each part of the platform in turn, and says which one limits the load
+///
+/// Many operations are in flight meanwhile. A part that is stopped for a share of the
+/// time, and costs the platform the same share of its throughput, limits it. The
+/// levels of the scenario are not run.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plimsoll why examples/chain.yaml
+  plimsoll why examples/mosquitto.yaml --set load.experiment.within=20m
+  plimsoll run examples/chain.yaml --why
+
+Exit codes: 0 it is known what limits, 3 it cannot be told, 1 could not be done,
+104 wrong scenario or command line, 105 interrupted.")]
+pub struct Why {
+    #[command(flatten)]
+    options: RunOptions,
+}
+
+/// What a run is, and what becomes of its result.
+#[derive(Args)]
+pub struct RunOptions {
+    #[command(flatten)]
     load: LoadOptions,
     #[command(flatten)]
     store: StoreOption,
@@ -116,6 +145,24 @@ impl Amount {
 
 impl Run {
     pub fn perform(self) -> Result<u8, Failure> {
+        let Run { mut options, why } = self;
+        if why {
+            options.load = options.load.with("load.experiment.with_levels=true");
+        }
+        options.perform()
+    }
+}
+
+impl Why {
+    pub fn perform(self) -> Result<u8, Failure> {
+        let Why { mut options } = self;
+        options.load = options.load.with("load.experiment.with_levels=false");
+        options.perform()
+    }
+}
+
+impl RunOptions {
+    fn perform(self) -> Result<u8, Failure> {
         let mut plan = self.load.plan()?;
         if self.capture && plan.record.capture.is_none() {
             plan = self.load.with("record.capture.limit=1024MiB").plan()?;
@@ -226,7 +273,7 @@ const fn code(verdict: u8, is_written: bool) -> u8 {
 
 /// Tells of the runs of a schedule.
 struct ToldSeries<'a> {
-    command: &'a Run,
+    command: &'a RunOptions,
     progress: TerminalProgress,
     occurrences: Vec<Occurrence>,
     /// Whether each file was written that the command line names.

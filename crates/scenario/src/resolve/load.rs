@@ -316,6 +316,7 @@ fn rates(load: &Load, context: &mut Context<'_>) -> Option<Vec<LevelPlan>> {
         Some(Levels::List(list)) => listed(list, context)?,
         Some(Levels::Range(range)) => stepped(range, context)?,
         None if load.search.is_some() || load.calibrate.is_some() => Vec::new(),
+        None if load.experiment.as_ref().is_some_and(|own| !own.with_levels) => Vec::new(),
         None => {
             let help = "write `levels: { from: 100, to: 1500, step: 100 }`, `levels: [100, 200, 500]` or `search: { \
                         from: 100, to: 200k }`";

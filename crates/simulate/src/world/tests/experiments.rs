@@ -98,9 +98,10 @@ fn stations_that_share_a_processor_are_limited_by_it() {
     assert_near(of(Some(order(Means::Occupy, &[], 0.3, ms(50))), 1), 140.0, 0.03);
     assert_near(of(Some(order(Means::Stop, &["b"], 0.2, ms(40))), 1), 200.0, 0.03);
     for stop in [1, 2, 5, 10, 40, 100, 400] {
-    for n in ["a", "b"] {
-    println!("{n} stopped: {stop} {}", of(Some(order(Means::Stop, &[n], 0.2, ms(stop))), 1));
-    }}
+        for n in ["a", "b"] {
+            println!("{n} stopped: {stop} {}", of(Some(order(Means::Stop, &[n], 0.2, ms(stop))), 1));
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! What limits the load, by which evidence, and what a faster part would buy.
+
+use crate::plain;
+use crate::text::{rate, wrapped};
+use plimsoll_analysis::experiment::{Estimate, Experiment, Faster, Part};
+use plimsoll_analysis::summary::Summary;
+use std::fmt::Write;
+
+/// Characters of a part's name that the table has room for, and those of the longest bar.
+const NAME: usize = 22;
+const BAR: f64 = 16.0;
+
+/// What limits, where it is known or was looked for.
+pub fn render(summary: &Summary) -> String {
+    let Some(experiment) = &summary.experiment else { return String::new() };
+    let mut out = String::from("\nwhat limits the load\n");
+    for limit in &summary.limits {
+        out += &lines(&limit.in_words(), "  ");
+        limit.evidence.iter().for_each(|said| out += &lines(said, "    "));
+    }
+    experiment.open.iter().for_each(|open| out += &lines(open, "  "));
+    out += &format!("\n{}", parts(experiment));
+    out + &faster(experiment)
+}
+
+fn lines(text: &str, indent: &str) -> String {
+    wrapped(&plain::line(text), indent).into_iter().map(|line| line + "\n").collect()
+}
+
+/// The parts, the highest elasticity first.
+fn parts(experiment: &Experiment) -> String {
+    let mut out = format!("  {:<NAME$}{:>11}{:>17}{:>16}\n", "slowed", "elasticity", "95 %", "allows per s");
+    for part in &experiment.parts {
+        let Estimate { mean, ci95 } = part.elasticity;
+        let range = ci95.map(|[lo, hi]| format!("{lo:.2} to {hi:.2}")).unwrap_or_default();
+        let bar = "#".repeat((mean.clamp(0.0, 1.0) * BAR).round() as usize);
+        let name: String = plain::line(&part.name()).chars().take(NAME - 1).collect();
+        let _ = writeln!(out, "  {name:<NAME$}{mean:>11.2}{range:>17}{:>16}  {bar}", allowed(part));
+    }
+    let Estimate { mean, ci95 } = experiment.capacity;
+    let range =
+        ci95.map(|[lo, hi]| format!(" ({} to {})", rate(lo.round()), rate(hi.round()))).unwrap_or_default();
+    let told = format!(
+        "untouched: {}/s{range} with {} in flight; stops of {:.0} ms",
+        rate(mean.round()),
+        experiment.in_flight,
+        experiment.stop * 1e3
+    );
+    out + &lines(&told, "  ")
+}
+
+/// What a part allows by itself.
+fn allowed(part: &Part) -> String {
+    match part.capacity {
+        Some(own) => rate(own.mean.round()),
+        None => format!(">= {}", rate(part.at_least.round())),
+    }
+}
+
+fn faster(experiment: &Experiment) -> String {
+    let told = |faster: &Faster| {
+        let range =
+            faster.capacity.ci95.map(|[lo, hi]| format!(" ({} to {})", rate(lo.round()), rate(hi.round())));
+        let then = faster.then.as_ref().map(|then| format!(", then {} limits", plain::line(then)));
+        let how = if faster.percent == 100.0 {
+            "a second one".to_owned()
+        } else {
+            format!("{} % faster", faster.percent)
+        };
+        let buys = rate(faster.capacity.mean.round());
+        lines(&format!("{how}: {buys}/s{}{}", range.unwrap_or_default(), then.unwrap_or_default()), "  ")
+    };
+    experiment.faster.iter().map(told).collect()
+}
