@@ -141,6 +141,12 @@ pub fn open(large: &LevelRecord) -> Vec<Effect> {
     effects.into_iter().filter(|effect| !effect.components.is_empty() && is_open(effect)).collect()
 }
 
+/// The components that slow the platform where they are slowed, as far as a large dose tells.
+pub fn deciding(large: &LevelRecord) -> Vec<String> {
+    let effects = effect::of(large, &[]).into_iter().filter(|effect| effect.elasticity > NOTHING);
+    effects.flat_map(|effect| effect.components).collect()
+}
+
 /// The result of a run's experiment, and what limits; `None` of a run without one.
 pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let at = |stage: Stage| {
@@ -169,10 +175,10 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
     let stops = large.start.experiment.iter().flat_map(|own| &own.blocks);
     let stop = stops.filter_map(|block| Some(block.perturbation.as_ref()?.stop)).max().unwrap_or_default();
-    let evidence = argument::Evidence::of(&parts, &levels, record);
+    let evidence = argument::Evidence::of((&parts, capacity.mean), &levels, record);
     let argument = argument::argue(&evidence);
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
-    argument::share_processors(&mut parts, &argument);
+    argument::share_processors(&mut parts, &argument.limits);
     let experiment = Experiment {
         capacity,
         in_flight: large.start.load.in_flight().unwrap_or_default(),

@@ -9,7 +9,7 @@ mod conductor;
 
 pub use conductor::Conductor;
 
-use plimsoll_analysis::experiment;
+use plimsoll_analysis::experiment::{self, effect::Effect};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Stage};
 use plimsoll_model::record::{LevelRecord, Terms};
@@ -33,22 +33,22 @@ const OPERATIONS_IN_STOP: f64 = 60.0;
 const LONGEST_STOP: Nanos = Nanos::from_secs(3);
 /// So many times the operations of a stop are in flight.
 const IN_FLIGHT: f64 = 3.0;
-/// The large dose and the small one: three fifths and one fifth of the time.
+/// The large dose, and the small one: shares of the time. Of a part that allows little more than is done, half of the small one.
 const LARGE: f64 = 0.6;
 const SMALL: f64 = 0.2;
+/// What such a part allows at most, as a multiple of what is done.
+const LITTLE_MORE: f64 = 1.35;
 /// The dose of a quota and of the processors, which are taken in small pieces.
 const OCCUPIED: f64 = 0.5;
 const OCCUPIED_FOR: Nanos = Nanos::from_millis(5);
-/// Samples of a stop. A cycle of the large dose has five, one of the small dose fifteen.
+/// Samples of a stop. A cycle of the large dose has five, one of the small dose fifteen or thirty.
 const SAMPLES_OF_STOP: i64 = 3;
-/// Samples before a block counts: the operations in flight come to their end in three stops.
-const REST: u16 = 12;
-/// Samples of a block that count: three cycles of the large dose, four of the small one.
-const MEASURED_LARGE: u16 = 15;
-const MEASURED_SMALL: u16 = 60;
+/// Samples before a block counts, and those that count: whole cycles. The operations in flight come to their end in three stops.
+const BLOCK_LARGE: (u16, u16) = (15, 15);
+const BLOCK_SMALL: (u16, u16) = (30, 60);
 /// Rounds in which each part is slowed once.
 const FEWEST_ROUNDS: usize = 4;
-const MOST_ROUNDS: usize = 12;
+const MOST_ROUNDS: usize = 16;
 /// The share of the time that stays for the large dose; what it leaves belongs to the small one.
 const FOR_LARGE: f64 = 0.6;
 /// Most parts that are slowed in pairs.
@@ -168,7 +168,7 @@ impl<'a> Experiment<'a> {
         }
         let time = Nanos::from_secs_f64(left.as_secs_f64() * FOR_LARGE);
         let purpose = "each part is slowed by much";
-        self.level(Stage::Large, &perturbations, (MEASURED_LARGE, stop, in_flight, time, left), purpose)
+        self.level(Stage::Large, &perturbations, (BLOCK_LARGE, stop, in_flight, time, left), purpose)
     }
 
     fn small(&self, large: &LevelRecord, left: Nanos) -> Step {
@@ -178,24 +178,21 @@ impl<'a> Experiment<'a> {
         let (Some(stop), Some(in_flight)) = (stop, large.start.load.in_flight()) else {
             return Step::Over(None);
         };
-        let open: Vec<String> =
-            experiment::open(large).into_iter().flat_map(|effect| effect.components).collect();
-        let parts: Vec<&Slowable> = self.parts.iter().filter(|part| open.contains(&part.component)).collect();
-        let mut perturbations: Vec<Perturbation> =
-            parts.iter().map(|part| slowed(part, SMALL, stop)).collect();
-        if parts.len() <= MOST_IN_PAIRS {
-            for (place, one) in parts.iter().enumerate() {
-                for other in parts.iter().skip(place + 1) {
-                    let components = vec![one.component.clone(), other.component.clone()];
-                    perturbations.push(Perturbation { components, means: Means::Stop, share: LARGE, stop });
-                }
-            }
+        let open = experiment::open(large);
+        let dose = |effect: &Effect| if effect.capacity() < LITTLE_MORE { SMALL / 2.0 } else { SMALL };
+        let of = |part: &Slowable| {
+            let effect = open.iter().find(|effect| effect.components == [part.component.clone()])?;
+            Some(slowed(part, dose(effect), stop))
+        };
+        let mut perturbations: Vec<Perturbation> = self.parts.iter().filter_map(of).collect();
+        if !perturbations.is_empty() {
+            perturbations.extend(pairs(&experiment::deciding(large), stop));
         }
         if perturbations.is_empty() {
             return Step::Over(None);
         }
         let purpose = "some are slowed by little, and in pairs";
-        self.level(Stage::Small, &perturbations, (MEASURED_SMALL, stop, in_flight, left, left), purpose)
+        self.level(Stage::Small, &perturbations, (BLOCK_SMALL, stop, in_flight, left, left), purpose)
     }
 
     /// A level in which each of them is slowed as often as the time allows.
@@ -203,17 +200,12 @@ impl<'a> Experiment<'a> {
         &self,
         stage: Stage,
         perturbations: &[Perturbation],
-        (measured, stop, in_flight, time, left): (u16, Nanos, u32, Nanos, Nanos),
+        ((rest, measured), stop, in_flight, time, left): ((u16, u16), Nanos, u32, Nanos, Nanos),
         purpose: &'static str,
     ) -> Step {
         let sample = stop / SAMPLES_OF_STOP;
-        let of_block = |own: Option<&Perturbation>| {
-            let is_large = own.is_some_and(|own| own.means == Means::Stop && own.share == LARGE);
-            REST + if is_large { MEASURED_LARGE } else { measured }
-        };
-        let round: u64 =
-            perturbations.iter().map(|own| u64::from(of_block(Some(own)) + of_block(None))).sum();
-        let last = u64::from(of_block(None));
+        let block = rest + measured;
+        let (round, last) = (2 * perturbations.len() as u64 * u64::from(block), u64::from(block));
         let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
         let fits =
             |rounds: &usize| time_of(*rounds) <= time && round * *rounds as u64 + last <= u64::from(u16::MAX);
@@ -229,8 +221,8 @@ impl<'a> Experiment<'a> {
         let mut blocks: Vec<Block> = Vec::new();
         let mut add = |perturbation: Option<&Perturbation>| {
             let begin = blocks.last().map_or(0, |block| block.end);
-            let end = begin + of_block(perturbation);
-            blocks.push(Block { perturbation: perturbation.cloned(), begin, measured: begin + REST, end });
+            let (perturbation, end) = (perturbation.cloned(), begin + block);
+            blocks.push(Block { perturbation, begin, measured: begin + rest, end });
         };
         for _ in 0..rounds {
             let mut order: Vec<&Perturbation> = perturbations.iter().collect();
@@ -250,6 +242,21 @@ impl<'a> Experiment<'a> {
             purpose,
         }))
     }
+}
+
+/// All pairs of some components, stopped at the same moments; none of too many.
+fn pairs(components: &[String], stop: Nanos) -> Vec<Perturbation> {
+    if components.len() > MOST_IN_PAIRS {
+        return Vec::new();
+    }
+    let pair = |one: &String, other: &String| Perturbation {
+        components: vec![one.clone(), other.clone()],
+        means: Means::Stop,
+        share: LARGE,
+        stop,
+    };
+    let of = |(place, one)| components.iter().skip(place + 1).map(move |other| pair(one, other));
+    components.iter().enumerate().flat_map(of).collect()
 }
 
 /// A component that is slowed by the means that fits it: where a quota limits, stops would only eat what it leaves unused.

@@ -28,12 +28,13 @@ impl Processors {
         self.ready.push_back(service);
     }
 
-    /// The work whose turn it is, where a processor is free.
-    pub fn next(&mut self) -> Option<Service> {
+    /// The work whose turn it is, where a processor is free; it no longer waits.
+    pub fn take_next(&mut self) -> Option<Service> {
         if self.free == 0 { None } else { self.ready.pop_front() }
     }
 
-    /// Work begins that would go on for so long, but not beyond `until`: when its slice ends, and what is done by then.
+    /// Work of that length is put on a processor: when its slice ends, and what is done by then. `until` says how long it
+    /// can go on, at most up to a time.
     pub fn begin(&mut self, now: Nanos, work: Nanos, until: impl FnOnce(Nanos) -> Nanos) -> (Nanos, Nanos) {
         self.free -= 1;
         let end = until(self.calendar.finish(now, work.min(SLICE)));

@@ -13,6 +13,10 @@ use std::ops::Range;
 const DECIDES: f64 = 0.6;
 /// The elasticity of a part that decides alone may be so much.
 const ALONE: f64 = 0.85;
+/// A component that computes so much of all that is computed limits full processors by itself.
+const MOST: f64 = 0.8;
+/// Processors of which so much is used are full, and of more than which they are not the same for all.
+const FULL_PROCESSORS: std::ops::Range<f64> = 0.9..1.05;
 /// What it uses of a processor, or of its processors, from which on a part computes all the time.
 const FULL: f64 = 0.85;
 /// Share of the time for which a quota must keep a component from running to be what limits it.
@@ -33,6 +37,8 @@ pub struct Evidence<'a> {
     generator: Option<f64>,
     /// Share of operations that were refused meanwhile.
     refused: f64,
+    /// Operations per second meanwhile.
+    capacity: f64,
 }
 
 /// What a component used while nothing was slowed, in processors on average.
@@ -65,7 +71,11 @@ pub fn untouched_spans(level: &LevelRecord) -> Vec<Range<f64>> {
 }
 
 impl<'a> Evidence<'a> {
-    pub fn of(parts: &'a [Part], levels: &[&LevelRecord], record: &RunRecord) -> Evidence<'a> {
+    pub fn of(
+        (parts, capacity): (&'a [Part], f64),
+        levels: &[&LevelRecord],
+        record: &RunRecord,
+    ) -> Evidence<'a> {
         let saturated = record
             .experiment
             .iter()
@@ -126,6 +136,7 @@ impl<'a> Evidence<'a> {
             processors: used.values().filter_map(|used| used.processors).reduce(f64::max),
             used,
             generator: generator.reduce(f64::max),
+            capacity,
             refused: if due > 0 { refused as f64 / due as f64 } else { 0.0 },
         }
     }
@@ -144,27 +155,34 @@ impl<'a> Evidence<'a> {
         self.used.get(part.components.first()?).copied()
     }
 
+    /// Whether the components use all processors that they may run on, and these are the same for all.
+    fn processors_are_full(&self) -> bool {
+        self.processors.is_some_and(|processors| FULL_PROCESSORS.contains(&(self.all_used() / processors)))
+    }
+
     /// What all components used of the processors.
     pub fn all_used(&self) -> f64 {
         self.used.values().map(|used| used.processor).sum()
     }
 }
 
-/// Makes the argument.
+/// Makes the argument. Each rule excludes what the ones below it would say.
 pub fn argue(evidence: &Evidence<'_>) -> Argument {
+    let found = |limit| Argument { limits: vec![limit], open: Vec::new() };
+    if let Some(shared) = evidence.shared().filter(|shared| decides(shared) && evidence.processors_are_full())
+    {
+        return found(processors(shared, evidence));
+    }
     let deciding: Vec<&Part> = evidence.single().filter(|part| decides(part)).collect();
-    let others_open = |own: &Part| {
-        evidence
-            .single()
-            .filter(|part| *part != own && part.elasticity.ends()[1] > DECIDES)
-            .map(Part::name)
-            .collect::<Vec<_>>()
-    };
-    let occupied = evidence.shared().filter(|part| part.elasticity.ends()[0] > DECIDES);
     if let [own] = deciding[..] {
-        let others = others_open(own);
+        let partly = partly(evidence);
+        if !partly.is_empty() {
+            return found(lock(&[&[own], &partly[..]].concat(), evidence));
+        }
+        let may = |part: &&Part| *part != own && part.elasticity.ends()[1] > DECIDES;
+        let others: Vec<String> = evidence.single().filter(may).map(Part::name).collect();
         if others.is_empty() {
-            return Argument { limits: vec![alone(own, evidence)], open: Vec::new() };
+            return found(alone(own, evidence));
         }
         let open = format!(
             "{} decides the throughput, but {} may as well: a longer experiment would tell (load.experiment.within)",
@@ -176,13 +194,28 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
     if deciding.len() > 1 {
         return together(&deciding, evidence);
     }
-    if let Some(shared) = occupied {
-        return Argument { limits: vec![processors(shared, evidence)], open: Vec::new() };
-    }
-    if let Some(lock) = lock(evidence) {
-        return Argument { limits: vec![lock], open: Vec::new() };
+    let partly = partly(evidence);
+    let sum: f64 = partly.iter().map(|part| part.elasticity.mean).sum();
+    if partly.len() > 1 && (0.7..=1.4).contains(&sum) {
+        return found(lock(&partly, evidence));
     }
     none(evidence)
+}
+
+/// The components that slow the platform by a small dose although they allow more than is done then: while they are stopped, others
+/// cannot work either.
+fn partly<'a>(evidence: &Evidence<'a>) -> Vec<&'a Part> {
+    let is_one = |part: &&Part| {
+        let small = part.doses.get(1).copied();
+        let allows = part.capacity.and_then(|own| own.ci95).map(|[lo, _]| lo);
+        let has_room =
+            small.zip(allows).is_some_and(|(dose, allows)| allows * (1.0 - dose) > evidence.capacity * 1.02);
+        has_room
+            && part.elasticity.ends()[0] > NOTHING / 2.0
+            && part.elasticity.mean > NOTHING
+            && !decides(part)
+    };
+    evidence.single().filter(is_one).collect()
 }
 
 fn decides(part: &Part) -> bool {
@@ -295,57 +328,68 @@ fn together(deciding: &[&Part], evidence: &Evidence<'_>) -> Argument {
     Argument { limits: vec![limit], open: Vec::new() }
 }
 
-/// The processors that all components share.
+/// The processors that all components share; of a component that computes nearly all that is computed, it is that one.
 fn processors(shared: &Part, evidence: &Evidence<'_>) -> Limit {
     let mut said = vec![effect_in_words(shared)];
-    if let Some(processors) = evidence.processors {
-        said.push(format!(
-            "its components used {} of {} processors while nothing was slowed",
-            format_args!("{:.2}", evidence.all_used()),
-            processors
-        ));
+    let all = evidence.all_used();
+    said.push(format!(
+        "the components used {all:.2} of {} processors while nothing was slowed",
+        evidence.processors.unwrap_or(0.0)
+    ));
+    let mut by_use: Vec<(&String, f64)> = evidence
+        .used
+        .iter()
+        .map(|(name, used)| (name, used.processor))
+        .filter(|(_, used)| *used > 0.01)
+        .collect();
+    by_use.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let told: Vec<String> =
+        by_use.iter().map(|(name, used)| format!("{name} {}", percent(used / all))).collect();
+    said.push(format!("of what was computed: {}", told.join(", ")));
+    if let [(name, used), ..] = by_use[..]
+        && used > MOST * all
+    {
+        return Limit {
+            component: Some(name.clone()),
+            components: Vec::new(),
+            kind: LimitKind::Processor,
+            evidence: said,
+            elasticity: Some(shared.elasticity.times(used / all)),
+        };
     }
-    if let Some(highest) = evidence.single().map(|part| part.elasticity.ends()[1]).reduce(f64::max) {
-        said.push(format!("no component decides alone: elasticity {highest:.2} at most"));
-    }
-    let mut components: Vec<(&String, f64)> =
-        evidence.used.iter().map(|(name, used)| (name, used.processor)).collect();
-    components.sort_by(|a, b| b.1.total_cmp(&a.1));
     Limit {
         component: None,
-        components: components
-            .into_iter()
-            .filter(|(_, used)| *used > 0.0)
-            .map(|(name, _)| name.clone())
-            .collect(),
+        components: by_use.into_iter().map(|(name, _)| name.clone()).collect(),
         kind: LimitKind::Processors,
         evidence: said,
         elasticity: Some(shared.elasticity),
     }
 }
 
-/// Two components of which each decides a part, and both together all of it.
-fn lock(evidence: &Evidence<'_>) -> Option<Limit> {
-    let pair = evidence.parts.iter().find(|part| part.components.len() == 2 && decides(part))?;
-    let members: Vec<&Part> =
-        evidence.single().filter(|part| pair.components.contains(&part.components[0])).collect();
-    let partly = |part: &&Part| part.elasticity.ends()[0] > 0.05 && part.elasticity.ends()[1] < 1.0;
-    let sum: f64 = members.iter().map(|part| part.elasticity.mean).sum();
-    if members.len() != 2 || !members.iter().all(partly) || !(0.7..=1.3).contains(&sum) {
-        return None;
-    }
+/// Components that keep each other from working while one is stopped, and that no queue between them explains.
+fn lock(members: &[&Part], evidence: &Evidence<'_>) -> Limit {
     let mut said: Vec<String> = members.iter().map(|part| effect_in_words(part)).collect();
-    said.push(format!("{}: together they decide all", effect_in_words(pair)));
-    if let Some(shared) = evidence.shared() {
+    let components: Vec<String> = members.iter().flat_map(|part| part.components.clone()).collect();
+    said.push(
+        "by themselves they allow more than that: while one is stopped, another cannot work".to_owned(),
+    );
+    let pair = evidence.parts.iter().find(|part| {
+        part.components.len() > 1 && part.components.iter().all(|name| components.contains(name))
+    });
+    if let Some(pair) = pair {
+        let sum: f64 = members.iter().map(|part| part.elasticity.mean).sum();
+        said.push(format!("{}, less than the {sum:.2} of both apart", effect_in_words(pair)));
+    }
+    if let Some(shared) = evidence.shared().filter(|shared| shared.elasticity.ends()[1] < DECIDES) {
         said.push(format!("{}: it is not the processors that they share", effect_in_words(shared)));
     }
-    Some(Limit {
+    Limit {
         component: None,
-        components: pair.components.clone(),
+        components,
         kind: LimitKind::Lock,
         evidence: said,
-        elasticity: Some(pair.elasticity),
-    })
+        elasticity: pair.map(|pair| pair.elasticity),
+    }
 }
 
 /// No part of the platform decides.
@@ -384,12 +428,14 @@ fn none(evidence: &Evidence<'_>) -> Argument {
     Argument { limits: Vec::new(), open: vec![open] }
 }
 
-/// Where processors that all share limit, the elasticity of each component is its part of what is computed on them: a stop of it lets
-/// the others compute meanwhile, and tells how much it allows alone.
-pub fn share_processors(parts: &mut [Part], argument: &Argument) {
-    let shared = argument.limits.iter().find(|limit| limit.kind == LimitKind::Processors);
-    let Some(elasticity) = shared.and_then(|limit| limit.elasticity) else { return };
-    let all: f64 = parts.iter().filter(|part| part.components.len() == 1).filter_map(|part| part.used).sum();
+/// Where full processors limit, the elasticity of each component is its part of what is computed on them: a stop of it lets the others
+/// compute meanwhile, and tells how much it allows alone.
+pub fn share_processors(parts: &mut [Part], limits: &[Limit]) {
+    let is_full = |limit: &&Limit| limit.kind == LimitKind::Processors;
+    let whole = parts.iter().find(|part| part.means == Means::Occupy).map(|part| part.elasticity);
+    let Some(elasticity) = whole.filter(|_| limits.iter().any(|limit| is_full(&limit))) else { return };
+    let single = |part: &&Part| part.components.len() == 1;
+    let all: f64 = parts.iter().filter(single).filter_map(|part| part.used).sum();
     for part in parts.iter_mut().filter(|part| part.components.len() == 1) {
         if let Some(used) = part.used.filter(|_| all > 0.0) {
             part.elasticity = elasticity.times(used / all);

@@ -11,6 +11,9 @@ use serde::Serialize;
 /// By how much the limiting part becomes faster in the forecasts, in percent.
 const PERCENT: [f64; 3] = [10.0, 25.0, 100.0];
 
+/// Components that use more than so many times the processors have some of their own.
+const FULLER: f64 = 1.02;
+
 /// What a limiting part that is faster would buy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -52,11 +55,11 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
             }
         }
         // By the utilisation law all components together find the processors full.
-        let computes = matches!(kind, LimitKind::Processor);
-        if let (Some(processors), Some(used)) = (evidence.processors, own.used) {
-            let own_left = if computes { used / faster } else { used };
-            let demand = (evidence.all_used() - used + own_left).max(1e-9);
-            let most = capacity.mean * processors / demand;
+        if let (Some(processors), Some(used)) = (evidence.processors, own.used)
+            && evidence.all_used() <= processors * FULLER
+        {
+            let own_left = if matches!(kind, LimitKind::Processor) { used / faster } else { used };
+            let most = capacity.mean * processors / (evidence.all_used() - used + own_left).max(1e-9);
             bound("the platform's processors".to_owned(), most, most * 0.95, most * 1.05);
         }
         let (mean, lo, hi) = forecast;

@@ -2,6 +2,7 @@
 
 use super::World;
 use crate::calendar::{Cycle, Hindrance};
+use crate::station::Station;
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Dose, Means, Order, Perturbation};
 
@@ -17,32 +18,35 @@ impl World {
         let cycle = Cycle { stop: *stop, cycle: order.perturbation.cycle() };
         let lasts = *stop > Nanos::ZERO && cycle.cycle > Nanos::ZERO;
         let stopped = if lasts { cycle.share(to - from) } else { 0.0 };
-        let mut book = |component: &str, share| {
-            self.doses.push((to, Dose { component: component.to_owned(), from, share }));
-        };
-        if *means == Means::Occupy {
-            book("", stopped);
-            if lasts {
-                self.occupy(from, to, cycle);
+        let dose = |component: &str, share| (to, Dose { component: component.to_owned(), from, share });
+        let named = |station: &&mut Station| components.iter().any(|name| name == station.name());
+        let stations = self.stations.iter_mut().filter(named);
+        match means {
+            Means::Stop => {
+                for station in stations {
+                    if lasts {
+                        station.hinder(from, to, Hindrance::Stopped(cycle));
+                    }
+                    self.doses.push(dose(station.name(), stopped));
+                }
             }
-            return;
-        }
-        let named = |name: &str| components.iter().any(|component| component == name);
-        for station in self.stations.iter_mut().filter(|station| named(station.name())) {
-            let dose = match means {
-                Means::Quota => station.cut(from, to, *share),
-                _ => stopped,
-            };
-            if *means == Means::Stop && lasts {
-                station.hinder(from, to, Hindrance::Stopped(cycle));
+            Means::Quota => {
+                for station in stations {
+                    let cut = station.cut(from, to, *share);
+                    self.doses.push(dose(station.name(), cut));
+                }
             }
-            book(station.name(), dose);
+            Means::Occupy => {
+                if lasts {
+                    self.occupy(from, to, Hindrance::Occupied(cycle));
+                }
+                self.doses.push(dose("", stopped));
+            }
         }
     }
 
     /// Somebody else holds the processors: those that all share, and those that stations have for themselves.
-    fn occupy(&mut self, from: Nanos, to: Nanos, cycle: Cycle) {
-        let hindrance = Hindrance::Occupied(cycle);
+    fn occupy(&mut self, from: Nanos, to: Nanos, hindrance: Hindrance) {
         let shares = self.processors.is_some();
         if let Some(processors) = &mut self.processors {
             processors.hinder(from, to, hindrance);

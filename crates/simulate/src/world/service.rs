@@ -119,7 +119,7 @@ impl World {
     /// Puts work on the processors that are free.
     fn dispatch(&mut self, now: Nanos) {
         while let Some(processors) = &mut self.processors
-            && let Some(mut service) = processors.next()
+            && let Some(mut service) = processors.take_next()
         {
             let station = &mut self.stations[service.station];
             if station.life != service.life {
