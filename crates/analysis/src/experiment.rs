@@ -21,8 +21,10 @@ pub use forecast::Faster;
 
 /// A part whose elasticity is surely below this does not limit.
 const NOTHING: f64 = 0.15;
-/// A part whose elasticity may be this under a large dose limits alone: one that only comes near to the limit has less.
-const ALL: f64 = 0.95;
+/// A part whose elasticity under a large dose may be this can limit alone: one that only comes near to the limit has less.
+const ALL: f64 = 0.97;
+/// With an elasticity of so much under a large dose, a part limits alone or nearly so.
+const ALONE: f64 = 0.8;
 
 /// What was learned by slowing the parts of the platform.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -134,16 +136,16 @@ pub fn capacity(level: &LevelRecord) -> Option<f64> {
 
 /// The components whose effect under a large dose leaves open whether they limit, alone or with others.
 pub fn open(large: &LevelRecord) -> Vec<Effect> {
-    let effects = effect::of(large, &[]);
+    let effects = effect::of(&[large], &[]);
     let ends =
         |effect: &Effect| effect.interval.unwrap_or(Interval { lo: f64::NEG_INFINITY, hi: f64::INFINITY });
-    let is_open = |effect: &Effect| ends(effect).hi > NOTHING && effect.elasticity < ALL;
+    let is_open = |effect: &Effect| (NOTHING..ALL).contains(&ends(effect).hi);
     effects.into_iter().filter(|effect| !effect.components.is_empty() && is_open(effect)).collect()
 }
 
 /// The components that slow the platform where they are slowed, as far as a large dose tells.
 pub fn deciding(large: &LevelRecord) -> Vec<String> {
-    let effects = effect::of(large, &[]).into_iter().filter(|effect| effect.elasticity > NOTHING);
+    let effects = effect::of(&[large], &[]).into_iter().filter(|effect| effect.elasticity > NOTHING);
     effects.flat_map(|effect| effect.components).collect()
 }
 
@@ -163,15 +165,18 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     }
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     let capacity = Estimate::of(mean, effect::student(&rates));
-    let effects: Vec<Effect> = levels.iter().flat_map(|level| effect::of(level, &record.gauges)).collect();
-    let mut parts: Vec<Part> = Vec::new();
-    for effect in effects.iter().filter(|effect| effect.stage == Stage::Large) {
+    let effects: Vec<Effect> = effect::of(&levels, &record.gauges);
+    let parts_of = |components: &[String]| {
+        let own = effects.iter().filter(|effect| effect.components == components);
+        let large = own.clone().max_by(|a, b| a.wanted.total_cmp(&b.wanted))?;
         let small =
-            effects.iter().find(|other| other.stage == Stage::Small && other.components == effect.components);
-        parts.push(part(effect, small, capacity, &levels, &record.components));
-    }
-    let pairs = effects.iter().filter(|effect| effect.stage == Stage::Small && effect.components.len() > 1);
-    parts.extend(pairs.map(|pair| part(pair, None, capacity, &levels, &record.components)));
+            own.min_by(|a, b| a.wanted.total_cmp(&b.wanted)).filter(|small| small.wanted < large.wanted);
+        Some(part(large, small, capacity, &levels, &record.components))
+    };
+    let mut slowed: Vec<&[String]> = effects.iter().map(|effect| effect.components.as_slice()).collect();
+    slowed.sort();
+    slowed.dedup();
+    let mut parts: Vec<Part> = slowed.into_iter().filter_map(parts_of).collect();
     parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
     let stops = large.start.experiment.iter().flat_map(|own| &own.blocks);
     let stop = stops.filter_map(|block| Some(block.perturbation.as_ref()?.stop)).max().unwrap_or_default();
@@ -199,7 +204,11 @@ fn part(
     levels: &[&LevelRecord],
     components: &[ComponentUsage],
 ) -> Part {
-    let final_effect = small.unwrap_or(large);
+    let agrees = |small: &&Effect| {
+        let within = small.interval.is_some_and(|own| (own.lo..=own.hi).contains(&large.elasticity));
+        within && large.elasticity > ALONE
+    };
+    let final_effect = small.filter(|small| !agrees(small)).unwrap_or(large);
     let elasticity = Estimate::of(final_effect.elasticity, final_effect.interval);
     let ends = Estimate::of(large.elasticity, large.interval).ends();
     let bounds = ends[0] > NOTHING / 2.0;

@@ -33,24 +33,26 @@ const OPERATIONS_IN_STOP: f64 = 60.0;
 const LONGEST_STOP: Nanos = Nanos::from_secs(3);
 /// So many times the operations of a stop are in flight.
 const IN_FLIGHT: f64 = 3.0;
-/// The large dose, and the small one: shares of the time. Of a part that allows little more than is done, half of the small one.
+/// The large dose, a share of the time.
 const LARGE: f64 = 0.6;
-const SMALL: f64 = 0.2;
-/// What such a part allows at most, as a multiple of what is done.
-const LITTLE_MORE: f64 = 1.35;
+/// The small dose leaves a part so much more than what is done, if the large one has told what it allows; it lies between these.
+const ROOM: f64 = 1.08;
+const SMALL: std::ops::RangeInclusive<f64> = 0.1..=0.4;
 /// The dose of a quota and of the processors, which are taken in small pieces.
 const OCCUPIED: f64 = 0.5;
 const OCCUPIED_FOR: Nanos = Nanos::from_millis(5);
-/// Samples of a stop. A cycle of the large dose has five, one of the small dose fifteen or thirty.
+/// Samples of a stop; a cycle of the large dose has five.
 const SAMPLES_OF_STOP: i64 = 3;
-/// Samples before a block counts, and those that count: whole cycles. The operations in flight come to their end in three stops.
-const BLOCK_LARGE: (u16, u16) = (15, 15);
-const BLOCK_SMALL: (u16, u16) = (30, 60);
+/// Samples of each block before those that count: the operations in flight come to their end in three stops.
+const REST: u16 = 10;
+/// Samples that count in each block, at least: whole cycles.
+const MEASURED_LARGE: u16 = 20;
+const MEASURED_SMALL: u16 = 40;
 /// Rounds in which each part is slowed once.
 const FEWEST_ROUNDS: usize = 4;
 const MOST_ROUNDS: usize = 16;
-/// The share of the time that stays for the large dose; what it leaves belongs to the small one.
-const FOR_LARGE: f64 = 0.6;
+/// The share of the time for the large dose; what it leaves belongs to the small one.
+const FOR_LARGE: f64 = 0.5;
 /// Most parts that are slowed in pairs.
 const MOST_IN_PAIRS: usize = 3;
 
@@ -168,7 +170,7 @@ impl<'a> Experiment<'a> {
         }
         let time = Nanos::from_secs_f64(left.as_secs_f64() * FOR_LARGE);
         let purpose = "each part is slowed by much";
-        self.level(Stage::Large, &perturbations, (BLOCK_LARGE, stop, in_flight, time, left), purpose)
+        self.level(Stage::Large, &perturbations, (MEASURED_LARGE, stop, in_flight, time, left), purpose)
     }
 
     fn small(&self, large: &LevelRecord, left: Nanos) -> Step {
@@ -178,21 +180,24 @@ impl<'a> Experiment<'a> {
         let (Some(stop), Some(in_flight)) = (stop, large.start.load.in_flight()) else {
             return Step::Over(None);
         };
-        let open = experiment::open(large);
-        let dose = |effect: &Effect| if effect.capacity() < LITTLE_MORE { SMALL / 2.0 } else { SMALL };
+        let (open, deciding) = (experiment::open(large), experiment::deciding(large));
         let of = |part: &Slowable| {
             let effect = open.iter().find(|effect| effect.components == [part.component.clone()])?;
-            Some(slowed(part, dose(effect), stop))
+            Some(slowed(part, small_dose(effect), stop))
         };
         let mut perturbations: Vec<Perturbation> = self.parts.iter().filter_map(of).collect();
         if !perturbations.is_empty() {
-            perturbations.extend(pairs(&experiment::deciding(large), stop));
+            perturbations.extend(pairs(&deciding, stop));
         }
+        let are_open =
+            |part: &&Slowable| open.iter().any(|effect| effect.components.contains(&part.component));
+        let sure = self.parts.iter().filter(|part| deciding.contains(&part.component) && !are_open(part));
+        perturbations.extend(sure.map(|part| slowed(part, LARGE, stop)));
         if perturbations.is_empty() {
             return Step::Over(None);
         }
-        let purpose = "some are slowed by little, and in pairs";
-        self.level(Stage::Small, &perturbations, (BLOCK_SMALL, stop, in_flight, left, left), purpose)
+        let purpose = "those that matter are slowed again";
+        self.level(Stage::Small, &perturbations, (MEASURED_SMALL, stop, in_flight, left, left), purpose)
     }
 
     /// A level in which each of them is slowed as often as the time allows.
@@ -200,12 +205,20 @@ impl<'a> Experiment<'a> {
         &self,
         stage: Stage,
         perturbations: &[Perturbation],
-        ((rest, measured), stop, in_flight, time, left): ((u16, u16), Nanos, u32, Nanos, Nanos),
+        (measured, stop, in_flight, time, left): (u16, Nanos, u32, Nanos, Nanos),
         purpose: &'static str,
     ) -> Step {
         let sample = stop / SAMPLES_OF_STOP;
-        let block = rest + measured;
-        let (round, last) = (2 * perturbations.len() as u64 * u64::from(block), u64::from(block));
+        let counts = |own: Option<&Perturbation>| match own {
+            Some(own) if own.means == Means::Stop => {
+                let cycle = (own.cycle().0 as f64 / sample.0 as f64).round().max(1.0) as u16;
+                measured.div_ceil(cycle) * cycle
+            }
+            _ => measured,
+        };
+        let length = |own: Option<&Perturbation>| u64::from(REST + counts(own));
+        let round: u64 = perturbations.iter().map(|own| length(Some(own)) + length(None)).sum();
+        let last = length(None);
         let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
         let fits =
             |rounds: &usize| time_of(*rounds) <= time && round * *rounds as u64 + last <= u64::from(u16::MAX);
@@ -221,8 +234,13 @@ impl<'a> Experiment<'a> {
         let mut blocks: Vec<Block> = Vec::new();
         let mut add = |perturbation: Option<&Perturbation>| {
             let begin = blocks.last().map_or(0, |block| block.end);
-            let (perturbation, end) = (perturbation.cloned(), begin + block);
-            blocks.push(Block { perturbation, begin, measured: begin + rest, end });
+            let (measured, counts) = (begin + REST, counts(perturbation));
+            blocks.push(Block {
+                perturbation: perturbation.cloned(),
+                begin,
+                measured,
+                end: measured + counts,
+            });
         };
         for _ in 0..rounds {
             let mut order: Vec<&Perturbation> = perturbations.iter().collect();
@@ -242,6 +260,13 @@ impl<'a> Experiment<'a> {
             purpose,
         }))
     }
+}
+
+/// A dose that leaves a part some room above what is done, as far as a large dose has told what it allows. Its cycle has a whole
+/// number of samples.
+fn small_dose(large: &Effect) -> f64 {
+    let dose = (1.0 - ROOM / large.capacity()).clamp(*SMALL.start(), *SMALL.end());
+    SAMPLES_OF_STOP as f64 / (SAMPLES_OF_STOP as f64 / dose).round()
 }
 
 /// All pairs of some components, stopped at the same moments; none of too many.

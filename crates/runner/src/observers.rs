@@ -204,6 +204,7 @@ impl InSimulation {
             let found = before.components.iter().find(|(known, _)| known == name);
             found.map(|(_, used)| *used).unwrap_or_default()
         };
+        let shared = host.processors.map(|processors| u16::try_from(processors).unwrap_or(u16::MAX));
         let usage = |(component, used): (String, Used)| {
             let before = earlier(&component);
             let starved = used.starved - before.starved;
@@ -216,7 +217,7 @@ impl InSimulation {
                 busiest_thread: Some(Nanos(cpu.0 / i64::from(used.threads.max(1)))),
                 run_delay: Some(starved),
                 held_by_others: Some(starved),
-                processors: Some(used.threads.max(1)),
+                processors: Some(shared.unwrap_or(used.threads.max(1))),
                 holder: (starved > Nanos::ZERO).then(|| "a stranger".to_owned()),
                 ..ComponentUsage::default()
             }

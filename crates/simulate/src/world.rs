@@ -86,6 +86,8 @@ pub struct Host {
     pub sent_again: u64,
     /// Connections of clients.
     pub connections: u64,
+    /// Processors that all components share; `None` where each worker has one of its own.
+    pub processors: Option<usize>,
 }
 
 /// A handle on the one world; copies share it.
@@ -256,6 +258,7 @@ impl Simulation {
             packets: world.network.sent,
             sent_again: world.network.sent_again,
             connections: connected as u64,
+            processors: world.spec.processors,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What became of the throughput when a part of the platform was slowed.
 
-use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Stage};
+use plimsoll_model::experiment::{Block, Means, Perturbation};
 use plimsoll_model::record::{Gauge, LevelRecord};
 use plimsoll_stats::Interval;
 use plimsoll_stats::student::quantile;
@@ -19,8 +19,8 @@ pub struct Effect {
     pub components: Vec<String>,
     /// By which means.
     pub means: Means,
-    /// Of which stage.
-    pub stage: Stage,
+    /// The dose that was wanted, as a share.
+    pub wanted: f64,
     /// Mean of the delivered doses, as shares.
     pub dose: f64,
     /// Blocks with it that had an untouched one beside them.
@@ -78,56 +78,61 @@ pub fn untouched(level: &LevelRecord) -> Vec<f64> {
     rates
 }
 
-/// The effects of a level, one for each perturbation.
-pub fn of(level: &LevelRecord, doses: &[Gauge]) -> Vec<Effect> {
-    let Some(ExperimentLevel { stage, blocks }) = &level.start.experiment else { return Vec::new() };
-    let rates: Vec<Option<f64>> = blocks
-        .iter()
-        .map(|block| rate(level, block.measured..block.end).filter(|rate| *rate > 0.0))
-        .collect();
-    let mut kinds: Vec<&Perturbation> = Vec::new();
-    for perturbation in blocks.iter().filter_map(|block| block.perturbation.as_ref()) {
-        if !kinds.contains(&perturbation) {
-            kinds.push(perturbation);
+/// The effects of some levels, one for each perturbation.
+pub fn of(levels: &[&LevelRecord], doses: &[Gauge]) -> Vec<Effect> {
+    let mut seen: Vec<(Perturbation, Vec<Seen>)> = Vec::new();
+    for level in levels {
+        for (perturbation, one) in seen_in(level, doses) {
+            match seen.iter_mut().find(|(known, _)| *known == perturbation) {
+                Some((_, all)) => all.push(one),
+                None => seen.push((perturbation, vec![one])),
+            }
         }
     }
-    let of_kind = |kind: &Perturbation| {
-        let own =
-            |place: &usize| blocks.get(*place).and_then(|block| block.perturbation.as_ref()) == Some(kind);
-        let mut seen: Vec<(f64, f64)> = Vec::new();
-        for place in (0..blocks.len()).filter(own) {
-            let untouched = |place: Option<usize>| {
-                let block = blocks.get(place?)?;
-                (*rates.get(place?)?).filter(|_| block.perturbation.is_none())
-            };
-            let beside = [untouched(place.checked_sub(1)), untouched(Some(place + 1))];
-            let beside: Vec<f64> = beside.into_iter().flatten().collect();
-            let (Some(Some(rate)), false) = (rates.get(place), beside.is_empty()) else { continue };
-            let baseline = beside.iter().sum::<f64>() / beside.len() as f64;
-            let Some(dose) = blocks.get(place).and_then(|block| delivered(level, block, kind, doses)) else {
-                continue;
-            };
-            seen.push(((rate / baseline).ln(), dose));
-        }
-        if seen.is_empty() {
-            return None;
-        }
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        let elasticities: Vec<f64> = seen.iter().map(|(change, dose)| change / (1.0 - dose).ln()).collect();
-        let changes: Vec<f64> = seen.iter().map(|(change, _)| *change).collect();
-        let dosed: Vec<f64> = seen.iter().map(|(_, dose)| *dose).collect();
-        Some(Effect {
-            components: kind.components.clone(),
-            means: kind.means,
-            stage: *stage,
-            dose: mean(&dosed),
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let of_one = |(perturbation, seen): (Perturbation, Vec<Seen>)| {
+        let of = |value: fn(&Seen) -> f64| seen.iter().map(value).collect::<Vec<f64>>();
+        let elasticities = of(|one| one.change / (1.0 - one.dose).ln());
+        Effect {
+            components: perturbation.components,
+            means: perturbation.means,
+            wanted: perturbation.share,
+            dose: mean(&of(|one| one.dose)),
             blocks: seen.len(),
-            ratio: mean(&changes).exp(),
+            ratio: mean(&of(|one| one.change)).exp(),
             elasticity: mean(&elasticities),
             interval: student(&elasticities),
-        })
+        }
     };
-    kinds.into_iter().filter_map(of_kind).collect()
+    seen.into_iter().map(of_one).collect()
+}
+
+/// What became of the throughput in one block.
+struct Seen {
+    /// The logarithm of its throughput / that of the untouched blocks beside it.
+    change: f64,
+    /// The dose that was delivered.
+    dose: f64,
+}
+
+fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)> {
+    let blocks: Vec<&Block> = level.start.experiment.iter().flat_map(|own| &own.blocks).collect();
+    let of = |block: &&Block| rate(level, block.measured..block.end).filter(|rate| *rate > 0.0);
+    let rates: Vec<Option<f64>> = blocks.iter().map(of).collect();
+    let untouched = |place: Option<usize>| {
+        let block = blocks.get(place?)?;
+        (*rates.get(place?)?).filter(|_| block.perturbation.is_none())
+    };
+    let one = |(place, block): (usize, &&Block)| {
+        let perturbation = block.perturbation.clone()?;
+        let beside = [untouched(place.checked_sub(1)), untouched(Some(place + 1))];
+        let beside: Vec<f64> = beside.into_iter().flatten().collect();
+        let rate = (*rates.get(place)?).filter(|_| !beside.is_empty())?;
+        let baseline = beside.iter().sum::<f64>() / beside.len() as f64;
+        let dose = delivered(level, block, &perturbation, doses)?;
+        Some((perturbation, Seen { change: (rate / baseline).ln(), dose }))
+    };
+    blocks.iter().enumerate().filter_map(one).collect()
 }
 
 /// The dose that a block had: the least of its components, as recorded, or the wanted one of a run that recorded none. `None` where

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::experiment::effect::{DOSE, PROCESSORS};
 use plimsoll_model::Nanos;
-use plimsoll_model::experiment::{Dose, Order};
+use plimsoll_model::experiment::{Dose, Order, Perturbation};
 use plimsoll_model::record::{Gauge, LevelStart};
 use plimsoll_platform::Platform;
 use std::collections::VecDeque;
@@ -20,13 +20,21 @@ pub struct Conductor {
 }
 
 impl Conductor {
-    /// The orders of a level that is planned so; those of a block last from its beginning to its end.
+    /// The orders of a level that is planned so: two of each block, so that the dose of what counts is told by itself.
     pub fn of(start: &LevelStart, epoch: i64) -> Conductor {
         let at = |sample: u16| start.hold_start + start.sample_begin(usize::from(sample));
         let blocks = start.experiment.iter().flat_map(|own| &own.blocks);
-        let orders = blocks.filter_map(|block| {
-            let perturbation = block.perturbation.clone()?;
-            Some(Order { perturbation, from: at(block.begin), to: at(block.end) })
+        let orders = blocks.flat_map(|block| {
+            let order = |perturbation: &Perturbation, from, to| Order {
+                perturbation: perturbation.clone(),
+                from: at(from),
+                to: at(to),
+            };
+            let both = |perturbation| {
+                [(block.begin, block.measured), (block.measured, block.end)]
+                    .map(|(from, to)| order(perturbation, from, to))
+            };
+            block.perturbation.as_ref().map(both).into_iter().flatten()
         });
         Conductor { orders: orders.collect(), given: Vec::new(), epoch }
     }
