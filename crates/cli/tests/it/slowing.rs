@@ -207,7 +207,7 @@ fn a_quota_is_cut_for_a_time_and_put_back() {
     let doses = await_doses(&mut platform, epoch, 2);
     assert!(doses.iter().all(|dose| dose.from == Nanos::from_millis(100)), "{doses:?}");
     assert_eq!((doses[0].component.as_str(), doses[0].share), ("station", 0.0), "it has no quota");
-    assert!(doses[1].component == "shell" && (0.1..=0.6).contains(&doses[1].share), "{doses:?}");
+    assert!(doses[1].component == "shell" && (0.1..0.7).contains(&doses[1].share), "{doses:?}");
     assert!(platform.take_doses(epoch).is_empty());
     // One that was killed is slowed no more, and its doses are told.
     let epoch = monotonic();
@@ -247,7 +247,7 @@ mod alone {
         let doses = await_doses(&mut platform, epoch, 1);
         let used = processor_time(shell) - before;
         println!("stopped: {used} s of processor time, {doses:?}");
-        assert!((0.45..=0.51).contains(&doses[0].share), "{doses:?}");
+        assert!((0.4..0.55).contains(&doses[0].share), "{doses:?}");
         assert!((0.2..1.3).contains(&used), "{used} s");
     }
 
@@ -265,6 +265,6 @@ mod alone {
             doses[0].share
         };
         // Processes of another session than this one go as far before as it does (`sched_autogroup_enabled`).
-        assert!((0..ATTEMPTS).any(|_| attempt() > 0.3));
+        assert!((0..ATTEMPTS).any(|_| attempt() > 0.12));
     }
 }
