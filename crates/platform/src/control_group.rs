@@ -309,6 +309,26 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_quota_is_left_in_the_words_of_each_version() {
+        let place = tempfile::TempDir::new().unwrap();
+        let folder = place.path();
+        for (groups, file, texts) in [
+            (LimitGroups::First as fn(PathBuf) -> _, "cpu.cfs_quota_us", ["12500", "50000"]),
+            (LimitGroups::Second, "cpu.max", ["12500 100000", "50000 100000"]),
+        ] {
+            let group = |limit| ControlGroup { groups: groups(folder.into()), folder: folder.into(), limit };
+            let mut groups =
+                ControlGroups { platform: folder.into(), all: vec![group(Limit::Memory(1 << 28))] };
+            assert!(!groups.leave(0.25).unwrap(), "there is none");
+            groups.all.push(group(Limit::Processors(0.5)));
+            for (share, text) in [0.25, 1.0].into_iter().zip(texts) {
+                assert!(groups.leave(share).unwrap());
+                assert_eq!(fs::read_to_string(folder.join(file)).unwrap(), text);
+            }
+        }
+    }
+
+    #[test]
     fn a_kill_for_want_of_memory_is_told_with_the_limit() {
         let place = tempfile::TempDir::new().unwrap();
         let groups = LimitGroups::Second(place.path().to_owned());

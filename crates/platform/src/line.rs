@@ -80,7 +80,8 @@ impl Request {
 }
 
 impl Slowdown {
-    fn is_sound(&self) -> bool {
+    /// Whether it has a length, and a share or stops that it may have.
+    pub fn is_sound(&self) -> bool {
         let is_sound = match self.how {
             How::Stop { length, cycle } => 0 < length && length <= cycle,
             How::Quota { share } => (0.0..=1.0).contains(&share),

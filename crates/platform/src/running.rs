@@ -435,7 +435,8 @@ impl Platform {
     /// out. `epoch` is what the host's monotonic clock showed at time zero of the run's clock, in nanoseconds.
     ///
     /// # Errors
-    /// A component that was not started, or the operating system gives no threads that use the processors.
+    /// A component that was not started, an order that makes no sense, or the operating system gives no threads that use the
+    /// processors.
     pub fn slow(&mut self, order: &Order, epoch: i64) -> io::Result<()> {
         if let Some(simulation) = &self.simulation {
             simulation.slow(order);
@@ -458,7 +459,12 @@ impl Platform {
             let what = format!("there is no component {name} that could be slowed");
             return Err(io::Error::new(io::ErrorKind::NotFound, what));
         }
-        let request = Request::Slow(Slowdown { from, to, how });
+        let slowdown = Slowdown { from, to, how };
+        if !slowdown.is_sound() {
+            let what = "an order has a length, and a share from 0 to 1";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let request = Request::Slow(slowdown);
         for running in &mut self.components {
             if perturbation.components.contains(&running.name) {
                 // Its guard is gone with it.

@@ -57,6 +57,7 @@ mod scripted_broker;
 mod search;
 mod sessions;
 mod sizes;
+mod slowing;
 mod state;
 mod storm;
 mod summary_schema;
