@@ -1,6 +1,10 @@
 //! What an experiment says: how much of the throughput each part of the platform decides, which one limits it, and what a faster
 //! one would buy. The elasticity of a part is the change of the logarithm of throughput for that of the part's speed: 1 where
 //! throughput falls and rises as that speed does, 0 where it does not depend on it (docs/why.md).
+//!
+//! Doses come in three kinds. Many long stops tell what a part allows by itself, whether it computes or waits. A few long stops tell
+//! whether it limits at present, or only would if it were that slow. Stops that are short beside an operation slow what computes,
+//! and leave a lock or a place in a pool with others meanwhile.
 
 mod argument;
 pub mod effect;
@@ -22,7 +26,9 @@ pub use forecast::Faster;
 /// A part whose elasticity is surely below this does not limit.
 const NOTHING: f64 = 0.15;
 /// A part whose elasticity under a large dose may be this can limit alone: one that only comes near to the limit has less.
-const ALL: f64 = 0.97;
+const ALL: f64 = 0.89;
+/// A part whose elasticity under a large dose may be this could decide, alone or with others.
+const CONTENDS: f64 = 0.5;
 /// With an elasticity of so much under a large dose, a part limits alone or nearly so.
 const ALONE: f64 = 0.8;
 
@@ -86,6 +92,11 @@ pub struct Part {
     pub blocks: usize,
     /// The elasticity of the platform's capacity to its speed.
     pub elasticity: Estimate,
+    /// The same with stops that are short beside an operation; null where there were none.
+    pub under_short_stops: Option<Estimate>,
+    /// The small dose, with long stops.
+    #[serde(skip)]
+    small_dose: Option<f64>,
     /// Operations per second that it allows by itself; null where it was not seen to bound anything.
     pub capacity: Option<Estimate>,
     /// Operations per second that it allows at least.
@@ -149,6 +160,12 @@ pub fn deciding(large: &LevelRecord) -> Vec<String> {
     effects.flat_map(|effect| effect.components).collect()
 }
 
+/// The components that may decide the throughput, alone or with others, as far as a large dose tells.
+pub fn contenders(large: &LevelRecord) -> Vec<String> {
+    let may = |effect: &Effect| effect.interval.is_none_or(|interval| interval.hi > CONTENDS);
+    effect::of(&[large], &[]).into_iter().filter(may).flat_map(|effect| effect.components).collect()
+}
+
 /// The result of a run's experiment, and what limits; `None` of a run without one.
 pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let at = |stage: Stage| {
@@ -166,12 +183,16 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     let capacity = Estimate::of(mean, effect::student(&rates));
     let effects: Vec<Effect> = effect::of(&levels, &record.gauges);
+    let longest = effects.iter().map(|effect| effect.stop).max().unwrap_or_default();
     let parts_of = |components: &[String]| {
-        let own = effects.iter().filter(|effect| effect.components == components);
-        let large = own.clone().max_by(|a, b| a.wanted.total_cmp(&b.wanted))?;
+        let own = || effects.iter().filter(|effect| effect.components == components);
+        let is_short = |effect: &&Effect| effect.means == Means::Stop && effect.stop * 4 < longest;
+        let long = || own().filter(|effect| !is_short(effect));
+        let large = long().max_by(|a, b| a.wanted.total_cmp(&b.wanted))?;
         let small =
-            own.min_by(|a, b| a.wanted.total_cmp(&b.wanted)).filter(|small| small.wanted < large.wanted);
-        Some(part(large, small, capacity, &levels, &record.components))
+            long().min_by(|a, b| a.wanted.total_cmp(&b.wanted)).filter(|small| small.wanted < large.wanted);
+        let doses = Doses { large, small, short: own().find(is_short) };
+        Some(part(&doses, capacity, &levels, &record.components))
     };
     let mut slowed: Vec<&[String]> = effects.iter().map(|effect| effect.components.as_slice()).collect();
     slowed.sort();
@@ -196,10 +217,16 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     Some((experiment, argument.limits))
 }
 
+/// What the doses of a part did.
+struct Doses<'a> {
+    large: &'a Effect,
+    small: Option<&'a Effect>,
+    short: Option<&'a Effect>,
+}
+
 /// A part by its effects: the small dose goes before the large one, which can pass a bound that lies near.
 fn part(
-    large: &Effect,
-    small: Option<&Effect>,
+    &Doses { large, small, short }: &Doses<'_>,
     capacity: Estimate,
     levels: &[&LevelRecord],
     components: &[ComponentUsage],
@@ -208,15 +235,14 @@ fn part(
         let within = small.interval.is_some_and(|own| (own.lo..=own.hi).contains(&large.elasticity));
         within && large.elasticity > ALONE
     };
-    let final_effect = small.filter(|small| !agrees(small)).unwrap_or(large);
-    let elasticity = Estimate::of(final_effect.elasticity, final_effect.interval);
+    let told = small.filter(|small| !agrees(small)).unwrap_or(large);
     let ends = Estimate::of(large.elasticity, large.interval).ends();
     let bounds = ends[0] > NOTHING / 2.0;
     // The lower the elasticity, the more the part allows.
-    let of_capacity = |elasticity: f64| large.capacity_at(elasticity) * capacity.mean;
+    let allows = |elasticity: f64| large.capacity_at(elasticity) * capacity.mean;
     let own = Estimate {
-        mean: large.capacity() * capacity.mean,
-        ci95: large.interval.map(|interval| [of_capacity(interval.hi), of_capacity(interval.lo)]),
+        mean: allows(large.elasticity),
+        ci95: large.interval.map(|interval| [allows(interval.hi), allows(interval.lo.max(0.0))]),
     };
     let used = |name: &String| {
         let spans = levels.iter().flat_map(|level| argument::untouched_spans(level));
@@ -224,20 +250,18 @@ fn part(
             spans.filter_map(|span| usage::share(components, name, &span, |usage| Some(usage.cpu))).collect();
         (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
     };
+    let used = large.components.iter().map(used).collect::<Option<Vec<f64>>>();
+    let all = [Some(large), small, short];
     Part {
         components: large.components.clone(),
         means: large.means,
-        doses: [Some(large), small].into_iter().flatten().map(|effect| effect.dose).collect(),
-        blocks: large.blocks + small.map_or(0, |effect| effect.blocks),
-        elasticity,
-        at_least: if bounds { of_capacity(ends[1].min(2.0)) } else { of_capacity(ends[1].clamp(0.0, 1.0)) },
+        doses: all.into_iter().flatten().map(|effect| effect.dose).collect(),
+        blocks: all.into_iter().flatten().map(|effect| effect.blocks).sum(),
+        elasticity: Estimate::of(told.elasticity, told.interval),
+        under_short_stops: short.map(|short| Estimate::of(short.elasticity, short.interval)),
+        small_dose: small.map(|small| small.dose),
+        at_least: allows(ends[1].clamp(0.0, 1.5)),
         capacity: bounds.then_some(own),
-        used: large
-            .components
-            .iter()
-            .map(used)
-            .collect::<Option<Vec<f64>>>()
-            .map(|used| used.iter().sum())
-            .filter(|_| !large.components.is_empty()),
+        used: used.map(|used| used.iter().sum()).filter(|_| !large.components.is_empty()),
     }
 }

@@ -25,7 +25,7 @@ const FIRST_SAMPLES: u16 = 10;
 /// Operations in flight of the second level, and the fewest of the later ones.
 const SATURATED: u32 = 64;
 /// A stop is so many times as long as an operation alone: a worker that sleeps through the beginning of it loses the rest.
-const LONGER: f64 = 20.0;
+const LONGER: f64 = 15.0;
 /// A stop is at least so long, and so many operations come to their end meanwhile on the untouched platform.
 const SHORTEST_STOP: Nanos = Nanos::from_millis(45);
 const OPERATIONS_IN_STOP: f64 = 60.0;
@@ -53,6 +53,9 @@ const FEWEST_ROUNDS: usize = 4;
 const MOST_ROUNDS: usize = 16;
 /// The share of the time for the large dose; what it leaves belongs to the small one.
 const FOR_LARGE: f64 = 0.5;
+/// Short stops slow what computes; a wait goes on meanwhile.
+const SHORT: f64 = 0.2;
+const SHORT_STOP: Nanos = Nanos::from_millis(1);
 /// Most parts that are slowed in pairs.
 const MOST_IN_PAIRS: usize = 3;
 
@@ -186,8 +189,16 @@ impl<'a> Experiment<'a> {
             Some(slowed(part, small_dose(effect), stop))
         };
         let mut perturbations: Vec<Perturbation> = self.parts.iter().filter_map(of).collect();
-        if !perturbations.is_empty() {
-            perturbations.extend(pairs(&deciding, stop));
+        let contenders = experiment::contenders(large);
+        if contenders.len() > 1 {
+            perturbations.extend(pairs(&contenders, stop));
+            let components = contenders.iter().map(|component| vec![component.clone()]);
+            perturbations.extend(components.map(|components| Perturbation {
+                components,
+                means: Means::Stop,
+                share: SHORT,
+                stop: SHORT_STOP,
+            }));
         }
         let are_open =
             |part: &&Slowable| open.iter().any(|effect| effect.components.contains(&part.component));

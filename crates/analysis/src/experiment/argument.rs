@@ -1,6 +1,6 @@
 //! From the effects to what limits: a name is given only where each alternative was excluded by a test that is stated with it.
 
-use super::{NOTHING, Part};
+use super::{Estimate, NOTHING, Part};
 use crate::limits::{Limit, LimitKind};
 use crate::usage;
 use plimsoll_model::Nanos;
@@ -12,7 +12,7 @@ use std::ops::Range;
 /// A part whose elasticity is surely above this decides the throughput, as far as noise lets one part be told from several.
 const DECIDES: f64 = 0.6;
 /// The elasticity of a part that decides alone may be so much.
-const ALONE: f64 = 0.85;
+const ALONE: f64 = 0.78;
 /// A component that computes so much of all that is computed limits full processors by itself.
 const MOST: f64 = 0.8;
 /// Processors of which so much is used are full, and of more than which they are not the same for all.
@@ -31,7 +31,7 @@ pub struct Evidence<'a> {
     pub parts: &'a [Part],
     /// By component: what it used while nothing was slowed.
     pub used: BTreeMap<String, Used>,
-    /// Processors that the platform may run on; `None` where that is not known.
+    /// Processors that all components may run on; `None` where that is not known, or where they differ.
     pub processors: Option<f64>,
     /// Most that a load thread used of its processor meanwhile.
     generator: Option<f64>,
@@ -133,7 +133,7 @@ impl<'a> Evidence<'a> {
         let generator = threads.values().filter(|(_, wall)| *wall > 0.0).map(|(cpu, wall)| cpu / wall);
         Evidence {
             parts,
-            processors: used.values().filter_map(|used| used.processors).reduce(f64::max),
+            processors: common(used.values().filter_map(|used| used.processors)),
             used,
             generator: generator.reduce(f64::max),
             capacity,
@@ -174,48 +174,101 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
         return found(processors(shared, evidence));
     }
     let deciding: Vec<&Part> = evidence.single().filter(|part| decides(part)).collect();
-    if let [own] = deciding[..] {
-        let partly = partly(evidence);
-        if !partly.is_empty() {
-            return found(lock(&[&[own], &partly[..]].concat(), evidence));
+    let may_decide = |part: &&Part| part.elasticity.ends()[1] > DECIDES;
+    let contenders: Vec<&Part> = evidence.single().filter(may_decide).collect();
+    if contenders.len() > 1
+        && let Some(argument) = by_short_stops(&contenders, evidence)
+    {
+        return argument;
+    }
+    match deciding[..] {
+        [own] => {
+            let partly = partly(evidence);
+            let others: Vec<String> =
+                contenders.iter().filter(|part| **part != own).map(|part| part.name()).collect();
+            if !partly.is_empty() {
+                found(lock(&[&[own], &partly[..]].concat(), evidence))
+            } else if others.is_empty() {
+                found(alone(own, evidence))
+            } else {
+                let open = format!(
+                    "{} decides the throughput, but {} may as well: a longer experiment would tell \
+                     (load.experiment.within)",
+                    own.name(),
+                    others.join(", ")
+                );
+                Argument { limits: Vec::new(), open: vec![open] }
+            }
         }
-        let may = |part: &&Part| *part != own && part.elasticity.ends()[1] > DECIDES;
-        let others: Vec<String> = evidence.single().filter(may).map(Part::name).collect();
-        if others.is_empty() {
-            return found(alone(own, evidence));
+        [] => {
+            let partly = partly(evidence);
+            let sum: f64 = partly.iter().map(|part| part.elasticity.mean).sum();
+            if partly.len() > 1 && (0.7..=1.4).contains(&sum) {
+                return found(lock(&partly, evidence));
+            }
+            none(evidence)
         }
-        let open = format!(
-            "{} decides the throughput, but {} may as well: a longer experiment would tell (load.experiment.within)",
-            own.name(),
-            others.join(", ")
-        );
-        return Argument { limits: Vec::new(), open: vec![open] };
+        _ => found(together(&deciding)),
     }
-    if deciding.len() > 1 {
-        return together(&deciding, evidence);
+}
+
+/// Of components each of which may decide: stops that are short beside an operation slow those that compute, and only them. What these
+/// decide adds up to all where they share a lock; where one decides all, the others only wait for it.
+fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Argument> {
+    let short: Vec<(&Part, Estimate)> =
+        contenders.iter().filter_map(|part| Some((*part, part.under_short_stops?))).collect();
+    let sum: f64 = short.iter().map(|(_, short)| short.mean).sum();
+    if short.len() < 2 || !(0.7..=1.4).contains(&sum) {
+        return None;
     }
-    let partly = partly(evidence);
-    let sum: f64 = partly.iter().map(|part| part.elasticity.mean).sum();
-    if partly.len() > 1 && (0.7..=1.4).contains(&sum) {
-        return found(lock(&partly, evidence));
+    let found = |limit| Some(Argument { limits: vec![limit], open: Vec::new() });
+    let sure: Vec<&Part> =
+        short.iter().filter(|(_, short)| short.ends()[0] > DECIDES).map(|(part, _)| *part).collect();
+    if let [own] = sure[..] {
+        let excluded = short.iter().all(|(part, short)| *part == own || short.ends()[1] < DECIDES);
+        let mut limit = alone(own, evidence);
+        limit.evidence.retain(|said| !said.starts_with("each other component"));
+        limit
+            .evidence
+            .push(format!("with short stops, which slow what computes alone: {}", in_short_stops(&short)));
+        return excluded.then_some(limit).and_then(found);
     }
-    none(evidence)
+    let members: Vec<&Part> =
+        short.iter().filter(|(_, short)| short.ends()[0] > NOTHING / 2.0).map(|(part, _)| *part).collect();
+    let none_alone = short.iter().all(|(_, short)| short.ends()[1] < 1.0);
+    if members.len() < 2 || !none_alone {
+        return None;
+    }
+    let mut limit = lock(&members, evidence);
+    limit
+        .evidence
+        .push(format!("with short stops, which leave a lock to others: {}", in_short_stops(&short)));
+    found(limit)
+}
+
+fn in_short_stops(short: &[(&Part, Estimate)]) -> String {
+    let told = |(part, short): &(&Part, Estimate)| format!("{} {:.2}", part.name(), short.mean);
+    short.iter().map(told).collect::<Vec<_>>().join(", ")
 }
 
 /// The components that slow the platform by a small dose although they allow more than is done then: while they are stopped, others
 /// cannot work either.
 fn partly<'a>(evidence: &Evidence<'a>) -> Vec<&'a Part> {
     let is_one = |part: &&Part| {
-        let small = part.doses.get(1).copied();
-        let allows = part.capacity.and_then(|own| own.ci95).map(|[lo, _]| lo);
-        let has_room =
-            small.zip(allows).is_some_and(|(dose, allows)| allows * (1.0 - dose) > evidence.capacity * 1.02);
-        has_room
-            && part.elasticity.ends()[0] > NOTHING / 2.0
-            && part.elasticity.mean > NOTHING
-            && !decides(part)
+        let allows = part.capacity.and_then(|own| own.ci95).map(|[lo, _]| lo / evidence.capacity);
+        let by_itself = part.small_dose.zip(allows).map(|(dose, allows)| {
+            let left = (allows * (1.0 - dose)).min(1.0);
+            (1.0 / left - 1.0) * (1.0 - dose) / dose
+        });
+        by_itself.is_some_and(|most| part.elasticity.ends()[0] > most + NOTHING / 2.0) && !decides(part)
     };
     evidence.single().filter(is_one).collect()
+}
+
+/// The value that all have in common.
+fn common(mut values: impl Iterator<Item = f64>) -> Option<f64> {
+    let first = values.next()?;
+    values.all(|value| value == first).then_some(first)
 }
 
 fn decides(part: &Part) -> bool {
@@ -293,39 +346,20 @@ fn alone(part: &Part, evidence: &Evidence<'_>) -> Limit {
 }
 
 /// Each of several components decides: while one is stopped, what the others hold is not passed on.
-fn together(deciding: &[&Part], evidence: &Evidence<'_>) -> Argument {
-    let computes: Vec<&&Part> = deciding
-        .iter()
-        .filter(|part| {
-            evidence.used_by(part).is_some_and(|used| used.thread.unwrap_or(used.processor) > FULL)
-        })
-        .collect();
-    if let [only] = computes[..] {
-        // The others wait for it, and hold something meanwhile.
-        let mut limit = alone(only, evidence);
-        let others: Vec<String> =
-            deciding.iter().filter(|part| **part != *only).map(|part| part.name()).collect();
-        limit.evidence.retain(|said| !said.starts_with("each other component"));
-        limit.evidence.push(format!(
-            "stopping {} costs as much, but they do not compute: they pass on what it needs",
-            others.join(", ")
-        ));
-        return Argument { limits: vec![limit], open: Vec::new() };
-    }
+fn together(deciding: &[&Part]) -> Limit {
     let mut said: Vec<String> = deciding.iter().map(|part| effect_in_words(part)).collect();
     said.push("their elasticities add up to more than 1: each of them stops the others' work".to_owned());
     said.push(
         "no queue between them takes up what one cannot do: a bounded number of messages is in them"
             .to_owned(),
     );
-    let limit = Limit {
+    Limit {
         component: None,
         components: deciding.iter().flat_map(|part| part.components.clone()).collect(),
         kind: LimitKind::Pool,
         evidence: said,
         elasticity: None,
-    };
-    Argument { limits: vec![limit], open: Vec::new() }
+    }
 }
 
 /// The processors that all components share; of a component that computes nearly all that is computed, it is that one.

@@ -1,5 +1,6 @@
 //! What became of the throughput when a part of the platform was slowed.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Block, Means, Perturbation};
 use plimsoll_model::record::{Gauge, LevelRecord};
 use plimsoll_stats::Interval;
@@ -21,13 +22,15 @@ pub struct Effect {
     pub means: Means,
     /// The dose that was wanted, as a share.
     pub wanted: f64,
+    /// The length of each stop.
+    pub stop: Nanos,
     /// Mean of the delivered doses, as shares.
     pub dose: f64,
     /// Blocks with it that had an untouched one beside them.
     pub blocks: usize,
     /// Throughput in such a block / throughput in the untouched ones beside it: the geometric mean.
     pub ratio: f64,
-    /// Change of the logarithm of throughput for that of the speed that is left: 1 where throughput falls as speed does.
+    /// The part of the time of each operation that the components decide: 1 where throughput falls as their speed does.
     pub elasticity: f64,
     /// Its 95 % interval, Student over blocks; `None` with fewer than two.
     pub interval: Option<Interval>,
@@ -41,7 +44,8 @@ impl Effect {
 
     /// The same for another elasticity: that of an end of the interval.
     pub fn capacity_at(&self, elasticity: f64) -> f64 {
-        (1.0 - self.dose).powf(elasticity - 1.0)
+        let left = 1.0 - self.dose;
+        1.0 / (left + elasticity * self.dose)
     }
 }
 
@@ -92,11 +96,12 @@ pub fn of(levels: &[&LevelRecord], doses: &[Gauge]) -> Vec<Effect> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let of_one = |(perturbation, seen): (Perturbation, Vec<Seen>)| {
         let of = |value: fn(&Seen) -> f64| seen.iter().map(value).collect::<Vec<f64>>();
-        let elasticities = of(|one| one.change / (1.0 - one.dose).ln());
+        let elasticities = of(Seen::elasticity);
         Effect {
             components: perturbation.components,
             means: perturbation.means,
             wanted: perturbation.share,
+            stop: perturbation.stop,
             dose: mean(&of(|one| one.dose)),
             blocks: seen.len(),
             ratio: mean(&of(|one| one.change)).exp(),
@@ -113,6 +118,14 @@ struct Seen {
     change: f64,
     /// The dose that was delivered.
     dose: f64,
+}
+
+impl Seen {
+    /// By how much an operation takes longer, for that by which what was slowed takes longer: the derivative of the logarithm of
+    /// throughput by that of speed where the times of an operation at one part after the other add up.
+    fn elasticity(&self) -> f64 {
+        ((-self.change).exp() - 1.0) / (1.0 / (1.0 - self.dose) - 1.0)
+    }
 }
 
 fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)> {
@@ -139,7 +152,7 @@ fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)> {
 /// hardly any was delivered.
 fn delivered(level: &LevelRecord, block: &Block, wanted: &Perturbation, doses: &[Gauge]) -> Option<f64> {
     let end = level.start.hold_start + level.start.sample_begin(usize::from(block.end));
-    let begin = level.start.hold_start + level.start.sample_begin(usize::from(block.begin));
+    let begin = level.start.hold_start + level.start.sample_begin(usize::from(block.measured));
     let of = |subject: &str| {
         let own = doses.iter().filter(|gauge| (gauge.sampler.as_str(), gauge.quantity.as_str()) == DOSE);
         let own = own.filter(|gauge| gauge.subject == subject && gauge.at > begin && gauge.at <= end);
