@@ -118,8 +118,9 @@ impl Experiment {
         match limits {
             [] => (Verdict::Invalid, self.open.join("; ")),
             limits => {
-                let names: Vec<String> = limits.iter().map(Limit::in_words).collect();
-                (Verdict::Met, format!("{} at {:.0}/s", names.join("; "), self.capacity.mean))
+                let at = Some(self.capacity.mean);
+                let said: Vec<String> = limits.iter().map(|limit| limit.in_words(at)).collect();
+                (Verdict::Met, said.join("; "))
             }
         }
     }
@@ -204,7 +205,9 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let evidence = argument::Evidence::of((&parts, capacity.mean), &levels, record);
     let argument = argument::argue(&evidence);
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
-    argument::share_processors(&mut parts, &argument.limits);
+    if argument.processors_are_full {
+        argument::share_processors(&mut parts);
+    }
     let experiment = Experiment {
         capacity,
         in_flight: large.start.load.in_flight().unwrap_or_default(),

@@ -5,6 +5,7 @@ use crate::experiment::Estimate;
 use crate::level::{Blame, Culprit, LevelSummary};
 use crate::load_line;
 use plimsoll_model::record::RunRecord;
+use plimsoll_model::text::grouped;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,19 +52,20 @@ pub enum LimitKind {
 }
 
 impl Limit {
-    /// What limits, as a sentence without its end.
-    pub fn in_words(&self) -> String {
+    /// What limits, as a sentence without its end; with the operations per second at which it does.
+    pub fn in_words(&self, at: Option<f64>) -> String {
+        let at = at.map(|rate| format!(" at {}/s", grouped(rate.round()))).unwrap_or_default();
         let name = self.name();
+        let one = |why: &str| format!("{name} limits the load{at}{why}");
+        let several = |why: &str| format!("{name} limit the load{at}{why}");
         match self.kind {
-            LimitKind::Processor => format!("{name} limits the load: it computes all the time"),
-            LimitKind::Quota => format!("{name} limits the load: its quota of processor time is used up"),
-            LimitKind::Waiting => format!("{name} limits the load: its workers are busy waiting"),
-            LimitKind::Processors => format!("{name} limit the load: all components share them"),
-            LimitKind::Lock => format!("{name} limit the load: they share something that one has at a time"),
-            LimitKind::Pool => format!("{name} limit the load: a bounded number of messages is in them"),
-            LimitKind::Refusal | LimitKind::Generator | LimitKind::Unknown => {
-                format!("{name} limits the load")
-            }
+            LimitKind::Processor => one(": it computes all the time"),
+            LimitKind::Quota => one(": its quota of processor time is used up"),
+            LimitKind::Waiting => one(": its workers are occupied without computing"),
+            LimitKind::Processors => several(": all components share them"),
+            LimitKind::Lock => several(": they share something that one has at a time"),
+            LimitKind::Pool => several(": a bounded number of messages is in them"),
+            LimitKind::Refusal | LimitKind::Generator | LimitKind::Unknown => one(""),
         }
     }
 

@@ -12,6 +12,7 @@ mod latency;
 mod laws;
 mod ledger;
 mod level;
+mod limits;
 mod lives;
 mod load_line;
 mod outages;
@@ -129,6 +130,9 @@ fn columns(sections: &[Section]) -> Markup {
 fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
     let section = |id: &str, title: &str, body| Section { id: id.into(), title: title.into(), body };
     let mut sections = vec![section("objectives", "Objectives", verdict::objectives(record, summary))];
+    if limits::known(summary) {
+        sections.push(section("limits", "What limits the load", limits::body(summary)));
+    }
     if !summary.levels.is_empty() {
         sections.push(section("time", "Over time", over_time(record, summary)));
         sections.push(section("load-line", "Load line", load_line::body(summary)));

@@ -612,6 +612,7 @@ fn run_experiment(
         }
         done.extend(watch.added(id, &mut position)?.levels);
         if let Some(death) = death {
+            watch.note(&format!("{} ended while components were slowed", death.component));
             return Ok(RunEnd::PlatformDied(death));
         }
         if gone {

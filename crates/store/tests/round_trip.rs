@@ -3,6 +3,7 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used)]
 
+use plimsoll_model::experiment::{ExperimentLevel, Stage};
 use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::{
     ComponentUsage, LevelEnd, LevelStart, Measurement, Provenance, RunEnd, SamplePart, Terms, ThreadUsage,
@@ -44,6 +45,7 @@ fn level_start() -> LevelStart {
         messages: Some(7),
         put_together: None,
         cut: None,
+        experiment: None,
     }
 }
 
@@ -52,6 +54,21 @@ fn part(sample: Option<u16>, due: u64) -> SamplePart {
     histogram.record(Nanos(1_000_000));
     let counts = Counts { due, ..Counts::default() };
     SamplePart { population: 0, level: 0, sample, counts, histograms: vec![(Metric::PublishTime, histogram)] }
+}
+
+#[test]
+fn levels_of_an_experiment_are_read_back_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let mut writer = RunWriter::begin(&path, &new_run("a"), &Arc::default()).unwrap();
+    let experiment = Some(ExperimentLevel { stage: Stage::Alone, blocks: Vec::new() });
+    let level = LevelStart { index: 1, experiment, ..level_start() };
+    writer
+        .append(&[Measurement::LevelStarted(level_start()), Measurement::LevelStarted(level.clone())])
+        .unwrap();
+    let run = RunReader::open(&path).unwrap().run("a").unwrap();
+    assert_eq!(run.levels.iter().map(|level| &level.start).collect::<Vec<_>>(), [&level_start()]);
+    assert_eq!(run.experiment.iter().map(|level| &level.start).collect::<Vec<_>>(), [&level]);
 }
 
 #[test]

@@ -19,6 +19,8 @@ const MOST: f64 = 0.8;
 const FULL_PROCESSORS: std::ops::Range<f64> = 0.9..1.05;
 /// What it uses of a processor, or of its processors, from which on a part computes all the time.
 const FULL: f64 = 0.85;
+/// Threads that wait for a processor, from which on that is worth a word.
+const WAITS: f64 = 0.1;
 /// Share of the time for which a quota must keep a component from running to be what limits it.
 const THROTTLED: f64 = 0.2;
 /// Share of operations that were refused from which on a platform refuses because it has a limit.
@@ -47,16 +49,30 @@ pub struct Used {
     /// All its threads together.
     pub processor: f64,
     thread: Option<f64>,
+    /// Threads that waited for a processor, on average.
+    waits: f64,
     /// Share of the time for which its quota kept it from running.
     throttled: f64,
     /// Processors that it may run on.
     processors: Option<f64>,
 }
 
+impl Used {
+    /// Whether it computes all the time. A thread that wants to and has no processor does not wait for anything else.
+    fn computes(&self) -> bool {
+        let of_all = self.processors.map(|processors| self.processor / processors);
+        let thread = self.thread.unwrap_or(self.processor) + self.waits.min(1.0);
+        thread > FULL || of_all.is_some_and(|share| share > FULL)
+    }
+}
+
 /// What limits, and what is open.
+#[derive(Default)]
 pub struct Argument {
     pub limits: Vec<Limit>,
     pub open: Vec<String>,
+    /// Whether full processors limit.
+    pub processors_are_full: bool,
 }
 
 /// When nothing was slowed in a level of an experiment, in seconds of the run's clock.
@@ -96,6 +112,7 @@ impl<'a> Evidence<'a> {
             Some(Used {
                 processor: mean(|usage| Some(usage.cpu))?,
                 thread: mean(|usage| usage.busiest_thread),
+                waits: mean(|usage| usage.run_delay).unwrap_or(0.0),
                 throttled: mean(|usage| Some(usage.throttled)).unwrap_or(0.0),
                 processors: record
                     .components
@@ -168,10 +185,10 @@ impl<'a> Evidence<'a> {
 
 /// Makes the argument. Each rule excludes what the ones below it would say.
 pub fn argue(evidence: &Evidence<'_>) -> Argument {
-    let found = |limit| Argument { limits: vec![limit], open: Vec::new() };
+    let found = |limit| Argument { limits: vec![limit], ..Argument::default() };
     if let Some(shared) = evidence.shared().filter(|shared| decides(shared) && evidence.processors_are_full())
     {
-        return found(processors(shared, evidence));
+        return Argument { processors_are_full: true, ..found(processors(shared, evidence)) };
     }
     let deciding: Vec<&Part> = evidence.single().filter(|part| decides(part)).collect();
     let may_decide = |part: &&Part| part.elasticity.ends()[1] > DECIDES;
@@ -197,7 +214,7 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
                     own.name(),
                     others.join(", ")
                 );
-                Argument { limits: Vec::new(), open: vec![open] }
+                Argument { open: vec![open], ..Argument::default() }
             }
         }
         [] => {
@@ -221,10 +238,13 @@ fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Argum
     if short.len() < 2 || !(0.7..=1.4).contains(&sum) {
         return None;
     }
-    let found = |limit| Some(Argument { limits: vec![limit], open: Vec::new() });
+    let found = |limit| Some(Argument { limits: vec![limit], ..Argument::default() });
+    let computes = |part: &Part| evidence.used_by(part).is_some_and(|used| used.computes());
     let sure: Vec<&Part> =
         short.iter().filter(|(_, short)| short.ends()[0] > DECIDES).map(|(part, _)| *part).collect();
-    if let [own] = sure[..] {
+    if let [own] = sure[..]
+        && computes(own)
+    {
         let excluded = short.iter().all(|(part, short)| *part == own || short.ends()[1] < DECIDES);
         let mut limit = alone(own, evidence);
         limit.evidence.retain(|said| !said.starts_with("each other component"));
@@ -310,17 +330,17 @@ fn alone(part: &Part, evidence: &Evidence<'_>) -> Limit {
         _ if part.means == Means::Quota => LimitKind::Quota,
         None => LimitKind::Unknown,
         Some(used) => {
-            let of_all = used.processors.map(|processors| used.processor / processors);
-            let is_full =
-                used.thread.is_some_and(|thread| thread > FULL) || of_all.is_some_and(|share| share > FULL);
             said.push(format!("it used {} of a processor while nothing was slowed", percent(used.processor)));
+            if used.waits > WAITS {
+                said.push(format!("it waited for a processor for {} of the time", percent(used.waits)));
+            }
             if used.throttled > THROTTLED {
                 said.push(format!(
                     "its quota kept it from running for {} of the time",
                     percent(used.throttled)
                 ));
                 LimitKind::Quota
-            } else if is_full {
+            } else if used.computes() {
                 LimitKind::Processor
             } else {
                 LimitKind::Waiting
@@ -436,7 +456,7 @@ fn none(evidence: &Evidence<'_>) -> Argument {
              (load.experiment.within)",
             undecided.join(" or ")
         );
-        return Argument { limits: Vec::new(), open: vec![open] };
+        return Argument { open: vec![open], ..Argument::default() };
     }
     let highest = evidence.parts.iter().map(|part| part.elasticity.ends()[1]).fold(0.0, f64::max);
     let excluded = format!("every component was slowed, and the processors: elasticity {highest:.2} at most");
@@ -450,28 +470,27 @@ fn none(evidence: &Evidence<'_>) -> Argument {
     if evidence.refused > REFUSED {
         let said =
             format!("{} of the operations were refused while nothing was slowed", percent(evidence.refused));
-        return Argument { limits: vec![limit(LimitKind::Refusal, said)], open: Vec::new() };
+        return Argument { limits: vec![limit(LimitKind::Refusal, said)], ..Argument::default() };
     }
     if let Some(used) = evidence.generator.filter(|used| *used > GENERATOR) {
         let said = format!("a load thread used {} of its processor", percent(used));
-        return Argument { limits: vec![limit(LimitKind::Generator, said)], open: Vec::new() };
+        return Argument { limits: vec![limit(LimitKind::Generator, said)], ..Argument::default() };
     }
     let open = format!(
         "{excluded}. It may be the network, the subscribers or what was not slowed: a capture would tell (--capture)"
     );
-    Argument { limits: Vec::new(), open: vec![open] }
+    Argument { open: vec![open], ..Argument::default() }
 }
 
 /// Where full processors limit, the elasticity of each component is its part of what is computed on them: a stop of it lets the others
 /// compute meanwhile, and tells how much it allows alone.
-pub fn share_processors(parts: &mut [Part], limits: &[Limit]) {
-    let is_full = |limit: &&Limit| limit.kind == LimitKind::Processors;
+pub fn share_processors(parts: &mut [Part]) {
     let whole = parts.iter().find(|part| part.means == Means::Occupy).map(|part| part.elasticity);
-    let Some(elasticity) = whole.filter(|_| limits.iter().any(|limit| is_full(&limit))) else { return };
     let single = |part: &&Part| part.components.len() == 1;
     let all: f64 = parts.iter().filter(single).filter_map(|part| part.used).sum();
+    let Some(elasticity) = whole.filter(|_| all > 0.0) else { return };
     for part in parts.iter_mut().filter(|part| part.components.len() == 1) {
-        if let Some(used) = part.used.filter(|_| all > 0.0) {
+        if let Some(used) = part.used {
             part.elasticity = elasticity.times(used / all);
         }
     }

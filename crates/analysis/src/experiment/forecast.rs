@@ -26,6 +26,13 @@ pub struct Faster {
     pub then: Option<String>,
 }
 
+impl Faster {
+    /// How it is faster, for people.
+    pub fn in_words(&self) -> String {
+        if self.percent == 100.0 { "a second one".to_owned() } else { format!("{} % faster", self.percent) }
+    }
+}
+
 /// The forecasts for what limits alone; none where several parts or something else does.
 pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evidence<'_>) -> Vec<Faster> {
     let [Limit { component: Some(name), kind, .. }] = limits else { return Vec::new() };

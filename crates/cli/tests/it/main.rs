@@ -72,6 +72,7 @@ mod truth;
 mod websocket;
 mod websocket_door;
 mod whose_limit;
+mod why;
 mod wire;
 mod wire_bad_days;
 mod wire_cause;

@@ -56,6 +56,7 @@ fn draw() -> RunRecord {
         set_up: set_up(),
         components: components(&levels),
         levels,
+        experiment: Vec::new(),
     }
 }
 

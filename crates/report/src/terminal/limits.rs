@@ -15,7 +15,10 @@ pub fn render(summary: &Summary) -> String {
     let Some(experiment) = &summary.experiment else { return String::new() };
     let mut out = String::from("\nwhat limits the load\n");
     for limit in &summary.limits {
-        out += &lines(&limit.in_words(), "  ");
+        // The headline of a run that is nothing but an experiment has it.
+        if !summary.levels.is_empty() {
+            out += &lines(&limit.in_words(Some(experiment.capacity.mean)), "  ");
+        }
         limit.evidence.iter().for_each(|said| out += &lines(said, "    "));
     }
     experiment.open.iter().for_each(|open| out += &lines(open, "  "));
@@ -62,13 +65,16 @@ fn faster(experiment: &Experiment) -> String {
         let range =
             faster.capacity.ci95.map(|[lo, hi]| format!(" ({} to {})", rate(lo.round()), rate(hi.round())));
         let then = faster.then.as_ref().map(|then| format!(", then {} limits", plain::line(then)));
-        let how = if faster.percent == 100.0 {
-            "a second one".to_owned()
-        } else {
-            format!("{} % faster", faster.percent)
-        };
         let buys = rate(faster.capacity.mean.round());
-        lines(&format!("{how}: {buys}/s{}{}", range.unwrap_or_default(), then.unwrap_or_default()), "  ")
+        lines(
+            &format!(
+                "{}: {buys}/s{}{}",
+                faster.in_words(),
+                range.unwrap_or_default(),
+                then.unwrap_or_default()
+            ),
+            "  ",
+        )
     };
     experiment.faster.iter().map(told).collect()
 }

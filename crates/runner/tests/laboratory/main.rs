@@ -10,6 +10,7 @@
 mod bench;
 mod commands;
 mod coverage;
+mod experiments;
 mod kinds;
 mod laws;
 mod stopping;

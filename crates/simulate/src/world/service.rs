@@ -41,12 +41,8 @@ impl World {
             self.plan(until, Due::GoOn(service));
         } else if service.rest > Nanos::ZERO {
             let rest = std::mem::take(&mut service.rest);
-            let until = if service.holds {
-                station.stay(rest, now)
-            } else {
-                // It ends at its time, and that is noticed once the station works.
-                station.stay(Nanos::ZERO, now + rest)
-            };
+            // It ends at its time, and that is noticed once the station works.
+            let until = station.stay(Nanos::ZERO, now + rest);
             self.plan(until, Due::GoOn(service));
         } else if service.locked > (Nanos::ZERO, Nanos::ZERO) {
             let lock = self.lock_of(service.station);

@@ -3,7 +3,7 @@
 
 use super::lock::SharedLock;
 use super::{Busy, Lock, StationError};
-use crate::clock::monotonic;
+use crate::clock::{monotonic, thread_time};
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::{Service, Stall};
 use plimsoll_stats::system::Demand;
@@ -84,20 +84,26 @@ impl Workers {
 /// Is busy until the work is done. A stall stops it as it stops a worker that is computed.
 fn serve(busy: Busy, work: Nanos, stall: Option<Stall>, epoch: Nanos) -> Service {
     let begin = monotonic();
-    let end = match stall {
-        None => begin + work,
-        Some(stall) => epoch + stall.finish(begin - epoch, work),
-    };
-    let mut now = begin;
-    while now < end {
-        match busy {
-            Busy::Spin => std::hint::spin_loop(),
-            // A signal may interrupt it: then it is not over.
-            Busy::Wait => drop(clock_nanosleep_absolute(ClockId::Monotonic, &timespec(end))),
+    match (busy, stall) {
+        (Busy::Spin, None) => {
+            // The time that others have the processor is no work.
+            let end = thread_time() + work;
+            while thread_time() < end {
+                std::hint::spin_loop();
+            }
         }
-        now = monotonic();
+        _ => {
+            let end = stall.map_or(begin + work, |stall| epoch + stall.finish(begin - epoch, work));
+            while monotonic() < end {
+                match busy {
+                    Busy::Spin => std::hint::spin_loop(),
+                    // A signal may interrupt it: then it is not over.
+                    Busy::Wait => drop(clock_nanosleep_absolute(ClockId::Monotonic, &timespec(end))),
+                }
+            }
+        }
     }
-    Service { begin, departure: now }
+    Service { begin, departure: monotonic() }
 }
 
 fn timespec(time: Nanos) -> Timespec {

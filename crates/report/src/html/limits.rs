@@ -1,0 +1,85 @@
+//! What limits the load: who, by which evidence, the parts that were slowed, and what a faster one would buy.
+
+use crate::html::level::per_second;
+use crate::html::table::{Column, interval_cell, number_cell, table};
+use maud::{Markup, html};
+use plimsoll_analysis::experiment::{Experiment, Faster, Part};
+use plimsoll_analysis::limits::Limit;
+use plimsoll_analysis::summary::Summary;
+
+/// Whether something limits, or was looked for.
+pub fn known(summary: &Summary) -> bool {
+    !summary.limits.is_empty() || summary.experiment.is_some()
+}
+
+/// Verdict, evidence, parts, forecasts.
+pub fn body(summary: &Summary) -> Markup {
+    html! {
+        @for limit in &summary.limits { (of_limit(limit)) }
+        @if let Some(experiment) = &summary.experiment {
+            @for open in &experiment.open { p { (open) } }
+            (parts(experiment))
+            @if !experiment.faster.is_empty() { (faster(experiment)) }
+        }
+    }
+}
+
+fn of_limit(limit: &Limit) -> Markup {
+    html! {
+        p { strong { (limit.in_words(None)) } "." }
+        ul { @for said in &limit.evidence { li { (said) } } }
+    }
+}
+
+fn parts(experiment: &Experiment) -> Markup {
+    let columns = [
+        Column::Text("Slowed"),
+        Column::Number("Elasticity, 95\u{a0}% interval"),
+        Column::Text(""),
+        Column::Number("Allows by itself"),
+        Column::Number("Blocks"),
+    ];
+    let row = |part: &Part| {
+        let allows = match part.capacity {
+            Some(own) => per_second(own.mean),
+            None => format!("at least {}", per_second(part.at_least)),
+        };
+        html! {
+            tr {
+                th scope="row" { (part.name()) }
+                (interval_cell(Some(part.elasticity.mean), part.elasticity.ci95, |value| format!("{value:.2}")))
+                td { meter min="0" max="1" value=(format!("{:.2}", part.elasticity.mean.clamp(0.0, 1.0))) {} }
+                (number_cell(Some(allows)))
+                (number_cell(Some(part.blocks.to_string())))
+            }
+        }
+    };
+    let rows: Vec<Markup> = experiment.parts.iter().map(row).collect();
+    html! {
+        p {
+            "Untouched, the platform did " (per_second(experiment.capacity.mean)) " with " (experiment.in_flight)
+            " operations in flight. The elasticity is the part of an operation's time that a component decides: at 1 the \
+             throughput falls and rises with its speed, at 0 it does not depend on it."
+        }
+        (table(&columns, &rows))
+    }
+}
+
+fn faster(experiment: &Experiment) -> Markup {
+    let columns = [
+        Column::Text("The limiting part"),
+        Column::Number("Throughput, 95\u{a0}% interval"),
+        Column::Text("Then limits"),
+    ];
+    let row = |faster: &Faster| {
+        html! {
+            tr {
+                th scope="row" { (faster.in_words()) }
+                (interval_cell(Some(faster.capacity.mean), faster.capacity.ci95, per_second))
+                td { (faster.then.as_deref().unwrap_or("the same part")) }
+            }
+        }
+    };
+    let rows: Vec<Markup> = experiment.faster.iter().map(row).collect();
+    table(&columns, &rows)
+}

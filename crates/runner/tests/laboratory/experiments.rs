@@ -1,0 +1,313 @@
+//! Experiments on rows of stations with one planted limit: it is named and no other, its elasticity is that of the planted
+//! network, and a forecast of what a faster one buys holds when it is made faster.
+
+use super::bench::{Setup, between, seeds};
+use plimsoll_analysis::experiment::Experiment;
+use plimsoll_analysis::summary::Summary;
+
+/// A row of stations.
+#[derive(Clone, Default)]
+struct Row {
+    stations: Vec<Station>,
+    /// Keys of the simulation beside the stations.
+    more: &'static str,
+    /// Who may be named: all of them, and each with its planted elasticity where that is known.
+    planted: Vec<(usize, Option<f64>)>,
+    /// Operations per second that the planted limit allows.
+    capacity: f64,
+}
+
+/// A station: its mean service time in seconds, its workers, and its other keys.
+#[derive(Clone)]
+struct Station {
+    service: f64,
+    workers: u32,
+    keys: String,
+}
+
+impl Station {
+    fn of(service: f64, keys: &str) -> Station {
+        Station { service, workers: 1, keys: keys.to_owned() }
+    }
+
+    fn with(self, workers: u32) -> Station {
+        Station { workers, ..self }
+    }
+}
+
+fn name(place: usize) -> String {
+    format!("s{place}")
+}
+
+impl Row {
+    /// Three to five stations that are up to 70 % busy at the capacity that the one at the planted place allows.
+    fn of(seed: u64, limit: impl Fn(f64) -> Station) -> Row {
+        let count = 3 + seed as usize % 3;
+        let place = (seed / 3) as usize % count;
+        let capacity = between(seed + 5, 100.0, 300.0);
+        let other = |at: usize| {
+            let busy = between(seed + 11 * at as u64 + 1, 0.1, 0.7);
+            let keys = if (seed + at as u64).is_multiple_of(3) { ", processor: 0 %" } else { "" };
+            Station::of(busy / capacity, keys)
+        };
+        let station = |at: usize| if at == place { limit(1.0 / capacity) } else { other(at) };
+        let stations = (0..count).map(station).collect();
+        Row { stations, planted: vec![(place, Some(1.0))], capacity, ..Row::default() }
+    }
+
+    fn setup(&self, load: String) -> Setup {
+        let station = |(place, one): (usize, &Station)| {
+            let Station { service, workers, keys } = one;
+            format!("{{ name: s{place}, service: {:.0}us, workers: {workers}{keys} }}", service * 1e6)
+        };
+        let stations: Vec<String> = self.stations.iter().enumerate().map(station).collect();
+        Setup {
+            stations: stations.join(", "),
+            more: format!("  acknowledged_by: s{}\n{}", stations.len() - 1, self.more),
+            load,
+            subscribers: 0,
+            objectives: String::new(),
+            ..Setup::default()
+        }
+    }
+
+    fn why(&self, seed: u64) -> (Summary, Experiment) {
+        let load = "warm_up: 1s, experiment: { with_levels: false, within: 15m }";
+        let summary = self.setup(load.into()).run(seed);
+        let experiment =
+            summary.experiment.clone().unwrap_or_else(|| panic!("seed {seed}: {:?}", summary.notes));
+        (summary, experiment)
+    }
+
+    /// Throughput with many operations in flight, for some minutes.
+    fn measured(&self, seed: u64) -> f64 {
+        let load = "model: closed, in_flight: [180], hold: 200s, samples: 20, warm_up: 5s, again: 0s";
+        self.setup(load.into()).run(seed + 1000).levels[0].achieved.unwrap()
+    }
+}
+
+fn spinning(seed: u64) -> Row {
+    Row::of(seed, |service| Station::of(service, ""))
+}
+
+fn sleeping(seed: u64) -> Row {
+    Row::of(seed, |service| Station::of(service, ", processor: 0 %"))
+}
+
+/// One thread that computes for a half of its time.
+fn single_thread(seed: u64) -> Row {
+    Row::of(seed, |service| Station::of(service, ", processor: 50 %"))
+}
+
+/// Workers that wait.
+fn pool_of_workers(seed: u64) -> Row {
+    let workers = 2 + seed as u32 % 4;
+    Row::of(seed, |service| Station::of(service * f64::from(workers), ", processor: 0 %").with(workers))
+}
+
+fn quota(seed: u64) -> Row {
+    let share = between(seed, 0.2, 0.5);
+    Row::of(seed, |service| Station::of(service * share, &format!(", quota: {:.1} %", share * 100.0)))
+}
+
+fn shared_processor(seed: u64) -> Row {
+    let row = spinning(seed);
+    let parts: Vec<f64> = (0..row.stations.len() as u64).map(|at| between(seed + 7 * at, 0.2, 1.0)).collect();
+    let whole: f64 = parts.iter().sum();
+    let stations = parts.iter().map(|part| Station::of(part / whole / row.capacity, "").with(4)).collect();
+    let planted = parts.iter().enumerate().map(|(at, part)| (at, Some(part / whole))).collect();
+    Row { stations, planted, more: "  processors: 1\n", ..row }
+}
+
+/// Two stations that do all of their work under one lock.
+fn lock_of_two(seed: u64) -> Row {
+    let mut row = spinning(seed);
+    let (first, share) = (row.planted[0].0, between(seed, 0.35, 0.65));
+    let second = (first + 1) % row.stations.len();
+    for (place, part) in [(first, share), (second, 1.0 - share)] {
+        row.stations[place] = Station::of(part / row.capacity, ", lock: 100 %, shared_lock: one");
+    }
+    Row { planted: vec![(first, None), (second, None)], ..row }
+}
+
+/// A station with few connections to the next one, whose many workers wait.
+fn pool_of_connections(seed: u64) -> Row {
+    let mut row = spinning(seed);
+    let first = row.planted[0].0.min(row.stations.len() - 2);
+    let pool = 2 + seed as u32 % 3;
+    let others: Vec<usize> = (0..row.stations.len()).filter(|at| *at != first && *at != first + 1).collect();
+    for at in others {
+        row.stations[at] = Station::of(between(seed + at as u64, 0.1, 0.6) / row.capacity, "");
+    }
+    row.stations[first] = Station::of(0.3 / row.capacity, &format!(", pool: {pool}"));
+    row.stations[first + 1] = Station::of(f64::from(pool) / row.capacity, ", processor: 0 %").with(20);
+    Row { planted: vec![(first, None), (first + 1, None)], ..row }
+}
+
+/// What came of the seeds of a kind.
+#[derive(Default)]
+struct Found {
+    named: usize,
+    of: usize,
+    /// Planted elasticities, and of them those that the interval covers, and whose interval lies within a fifth of it.
+    planted: usize,
+    covered: usize,
+    near: usize,
+    /// The same of stations that do not limit: within 0.15 of zero.
+    others: usize,
+    others_near: usize,
+}
+
+/// Runs a kind with its seeds. Nobody who was not planted may be named.
+fn examine(kind: &str, plant: fn(u64) -> Row) {
+    let mut found = Found::default();
+    for seed in 0..(seeds() / 2).max(1) {
+        let row = plant(seed);
+        let (summary, experiment) = row.why(seed);
+        let mut said: Vec<String> = summary
+            .limits
+            .iter()
+            .flat_map(|limit| limit.component.iter().chain(&limit.components))
+            .cloned()
+            .collect();
+        said.sort();
+        let mut planted: Vec<String> = row.planted.iter().map(|(place, _)| name(*place)).collect();
+        planted.sort();
+        let told = || {
+            format!("{kind}, seed {seed}: planted {planted:?}: {:?}, {:?}", summary.limits, experiment.open)
+        };
+        assert!(said.is_empty() || said == planted, "{}", told());
+        found.of += 1;
+        found.named += usize::from(said == planted);
+        if said.is_empty() {
+            println!("{}", told());
+        }
+        let off = experiment.capacity.mean / row.capacity - 1.0;
+        assert!(off.abs() < 0.12, "{}: capacity {:?}, planted {}", told(), experiment.capacity, row.capacity);
+        for part in experiment.parts.iter().filter(|part| part.components.len() == 1) {
+            let is_it = |planted: &&(usize, Option<f64>)| name(planted.0) == part.components[0];
+            let Some([lo, hi]) = part.elasticity.ci95 else { continue };
+            match row.planted.iter().find(is_it) {
+                Some((_, Some(theory))) => {
+                    found.planted += 1;
+                    found.covered += usize::from((lo..=hi).contains(theory));
+                    let near = lo >= 0.8 * theory && hi <= 1.2 * theory;
+                    found.near += usize::from(near);
+                    if !near {
+                        println!(
+                            "{kind}, seed {seed}: {} planted {theory:.2}, {lo:.2} to {hi:.2}",
+                            part.name()
+                        );
+                    }
+                }
+                Some((_, None)) => {}
+                None => {
+                    found.others += 1;
+                    let near = lo >= -0.15 && hi <= 0.15;
+                    found.others_near += usize::from(near);
+                    if !near {
+                        println!("{kind}, seed {seed}: {} planted 0, {lo:.2} to {hi:.2}", part.name());
+                    }
+                }
+            }
+        }
+    }
+    println!(
+        "{kind}: named {} of {}; planted elasticities within a fifth {} of {}, covered {}; others within 0.15 {} of {}",
+        found.named, found.of, found.near, found.planted, found.covered, found.others_near, found.others
+    );
+    assert!(found.named * 10 >= found.of * 9, "{kind}: {} of {} were named", found.named, found.of);
+}
+
+#[test]
+fn a_spinning_station_is_found() {
+    examine("spinning", spinning);
+}
+
+#[test]
+fn a_sleeping_station_is_found() {
+    examine("sleeping", sleeping);
+}
+
+#[test]
+fn a_single_thread_that_waits_half_of_its_time_is_found() {
+    examine("single thread", single_thread);
+}
+
+#[test]
+fn workers_that_wait_are_found() {
+    examine("workers", pool_of_workers);
+}
+
+#[test]
+fn a_quota_is_found() {
+    examine("quota", quota);
+}
+
+#[test]
+fn a_processor_that_all_share_is_found() {
+    examine("shared processor", shared_processor);
+}
+
+#[test]
+fn a_lock_of_two_stations_is_found() {
+    examine("lock of two", lock_of_two);
+}
+
+#[test]
+fn a_pool_of_connections_is_found() {
+    examine("pool of connections", pool_of_connections);
+}
+
+/// Forecasts of 25 % more speed and of a second worker, against the same network with that.
+#[test]
+#[ignore = "acceptance: laboratory"]
+fn forecasts_hold_when_the_limit_becomes_faster() {
+    let (mut within, mut all, mut widths) = (0, 0, Vec::new());
+    for seed in 0..seeds() {
+        let kinds: [fn(u64) -> Row; 4] = [spinning, sleeping, single_thread, pool_of_workers];
+        let row = kinds[(seed % 4) as usize](seed);
+        let (summary, experiment) = row.why(seed);
+        let place = row.planted[0].0;
+        for (percent, faster) in [(25.0, true), (100.0, false)] {
+            let Some(forecast) = experiment.faster.iter().find(|one| one.percent == percent) else {
+                println!("seed {seed}: no forecast: {:?}, {:?}", summary.limits, experiment.open);
+                continue;
+            };
+            let mut better = row.clone();
+            match faster {
+                true => better.stations[place].service /= 1.25,
+                false => better.stations[place].workers *= 2,
+            }
+            let (measured, [lo, hi]) = (better.measured(seed), forecast.capacity.ci95.unwrap());
+            all += 1;
+            let holds = (lo..=hi).contains(&measured);
+            within += usize::from(holds);
+            widths.push((hi - lo) / 2.0 / measured);
+            if !holds {
+                println!(
+                    "seed {seed}, {percent} %: {lo:.1} to {hi:.1}, measured {measured:.1}, {:?}",
+                    forecast.then
+                );
+            }
+        }
+    }
+    widths.sort_by(f64::total_cmp);
+    let median = widths[widths.len() / 2];
+    println!("forecasts: {within} of {all} held; median half-width {:.1} %", median * 100.0);
+    assert!(median < 0.1, "{median}");
+}
+
+/// Where the generator has no more to give, or nothing is left to be slowed, no component is named.
+#[test]
+fn nobody_is_named_where_the_generator_limits() {
+    let row = Row {
+        stations: vec![Station::of(0.2e-3, ""), Station::of(0.3e-3, "")],
+        more: "  generator_cost: 1ms\n",
+        capacity: 300.0,
+        ..Row::default()
+    };
+    let (summary, experiment) = row.why(1);
+    let components: Vec<_> = summary.limits.iter().filter_map(|limit| limit.component.clone()).collect();
+    assert!(components.is_empty(), "{:?}, {:?}", summary.limits, experiment.open);
+}
