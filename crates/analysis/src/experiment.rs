@@ -13,7 +13,7 @@ mod forecast;
 use crate::limits::Limit;
 use crate::usage;
 use effect::Effect;
-use plimsoll_model::experiment::{Means, Stage};
+use plimsoll_model::experiment::{Means, Perturbation, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord, Terms};
 use plimsoll_model::{Metric, Verdict};
 use plimsoll_stats::Interval;
@@ -29,6 +29,8 @@ const NOTHING: f64 = 0.15;
 const ALL: f64 = 0.89;
 /// A part whose elasticity under a large dose may be this could decide, alone or with others.
 const CONTENDS: f64 = 0.5;
+/// Half of the width of an interval with which an effect is known well enough.
+const SETTLED: f64 = 0.12;
 /// With an elasticity of so much under a large dose, a part limits alone or nearly so.
 const ALONE: f64 = 0.8;
 
@@ -151,20 +153,43 @@ pub fn open(large: &LevelRecord) -> Vec<Effect> {
     let effects = effect::of(&[large], &[]);
     let ends =
         |effect: &Effect| effect.interval.unwrap_or(Interval { lo: f64::NEG_INFINITY, hi: f64::INFINITY });
-    let is_open = |effect: &Effect| (NOTHING..ALL).contains(&ends(effect).hi);
+    let is_open = |effect: &Effect| {
+        let hi = ends(effect).hi;
+        hi > NOTHING && (hi < ALL || effect.elasticity < ALONE)
+    };
     effects.into_iter().filter(|effect| !effect.components.is_empty() && is_open(effect)).collect()
-}
-
-/// The components that slow the platform where they are slowed, as far as a large dose tells.
-pub fn deciding(large: &LevelRecord) -> Vec<String> {
-    let effects = effect::of(&[large], &[]).into_iter().filter(|effect| effect.elasticity > NOTHING);
-    effects.flat_map(|effect| effect.components).collect()
 }
 
 /// The components that may decide the throughput, alone or with others, as far as a large dose tells.
 pub fn contenders(large: &LevelRecord) -> Vec<String> {
     let may = |effect: &Effect| effect.interval.is_none_or(|interval| interval.hi > CONTENDS);
     effect::of(&[large], &[]).into_iter().filter(may).flat_map(|effect| effect.components).collect()
+}
+
+/// The perturbations of the last of some levels whose effect is not known well enough over all of them.
+pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
+    let effects = effect::of(levels, &[]);
+    let is_wide = |perturbation: &Perturbation| {
+        let own = effects.iter().find(|effect| {
+            let same = (&effect.components, effect.means, effect.stop);
+            same == (&perturbation.components, perturbation.means, perturbation.stop)
+                && effect.wanted == perturbation.share
+        });
+        // What slows next to nothing, and pairs, decide nothing by a narrower interval.
+        let matters =
+            |interval: &Interval| interval.hi > NOTHING && interval.hi - interval.lo > 2.0 * SETTLED;
+        perturbation.components.len() == 1
+            && own.is_some_and(|own| own.interval.is_none_or(|interval| matters(&interval)))
+    };
+    let Some(last) = levels.last() else { return Vec::new() };
+    let blocks = last.start.experiment.iter().flat_map(|own| &own.blocks);
+    let mut wide: Vec<Perturbation> = Vec::new();
+    for perturbation in blocks.filter_map(|block| block.perturbation.as_ref()) {
+        if !wide.contains(perturbation) && is_wide(perturbation) {
+            wide.push(perturbation.clone());
+        }
+    }
+    wide
 }
 
 /// The result of a run's experiment, and what limits; `None` of a run without one.
@@ -175,7 +200,10 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
         record.experiment.iter().find(is_it)
     };
     let large = at(Stage::Large)?;
-    let levels: Vec<&LevelRecord> = [Some(large), at(Stage::Small)].into_iter().flatten().collect();
+    let slows = |level: &&LevelRecord| {
+        level.start.experiment.as_ref().is_some_and(|own| matches!(own.stage, Stage::Large | Stage::Small))
+    };
+    let levels: Vec<&LevelRecord> = record.experiment.iter().filter(slows).collect();
     let rates: Vec<f64> =
         levels.iter().flat_map(|level| effect::untouched(level)).filter(|rate| *rate > 0.0).collect();
     if rates.is_empty() {

@@ -50,7 +50,9 @@ const MEASURED_LARGE: u16 = 20;
 const MEASURED_SMALL: u16 = 40;
 /// Rounds in which each part is slowed once.
 const FEWEST_ROUNDS: usize = 4;
-const MOST_ROUNDS: usize = 16;
+const MOST_ROUNDS: usize = 10;
+/// The same in each further level, after which those are left out that are known well enough.
+const MOST_ROUNDS_AGAIN: usize = 6;
 /// The share of the time for the large dose; what it leaves belongs to the small one.
 const FOR_LARGE: f64 = 0.5;
 /// Short stops slow what computes; a wait goes on meanwhile.
@@ -143,7 +145,7 @@ impl<'a> Experiment<'a> {
                 None => Step::Over(Some("nothing was slowed: hardly any operation came to its end".into())),
             },
             [_, _, large] => self.small(large, left),
-            _ => Step::Over(None),
+            [_, _, slowed @ ..] => self.again(slowed, left),
         }
     }
 
@@ -183,7 +185,7 @@ impl<'a> Experiment<'a> {
         let (Some(stop), Some(in_flight)) = (stop, large.start.load.in_flight()) else {
             return Step::Over(None);
         };
-        let (open, deciding) = (experiment::open(large), experiment::deciding(large));
+        let open = experiment::open(large);
         let of = |part: &Slowable| {
             let effect = open.iter().find(|effect| effect.components == [part.component.clone()])?;
             Some(slowed(part, small_dose(effect), stop))
@@ -200,15 +202,35 @@ impl<'a> Experiment<'a> {
                 stop: SHORT_STOP,
             }));
         }
-        let are_open =
-            |part: &&Slowable| open.iter().any(|effect| effect.components.contains(&part.component));
-        let sure = self.parts.iter().filter(|part| deciding.contains(&part.component) && !are_open(part));
-        perturbations.extend(sure.map(|part| slowed(part, LARGE, stop)));
+        let is_open = |own: &Perturbation| open.iter().any(|effect| effect.components == own.components);
+        let unsettled = experiment::unsettled(&[large]).into_iter().filter(|own| !is_open(own));
+        perturbations.extend(unsettled);
         if perturbations.is_empty() {
             return Step::Over(None);
         }
+        self.further(&perturbations, (stop, in_flight, left))
+    }
+
+    /// The perturbations once more whose effect is not known well enough.
+    fn again(&self, slowed: &[LevelRecord], left: Nanos) -> Step {
+        let levels: Vec<&LevelRecord> = slowed.iter().collect();
+        let (perturbations, large) = (experiment::unsettled(&levels), slowed.first());
+        let stops = large.into_iter().flat_map(|large| &large.start.experiment).flat_map(|own| &own.blocks);
+        let stop = stops.filter_map(|block| Some(block.perturbation.as_ref()?.stop)).max();
+        let in_flight = large.and_then(|large| large.start.load.in_flight());
+        let (Some(stop), Some(in_flight), false) = (stop, in_flight, perturbations.is_empty()) else {
+            return Step::Over(None);
+        };
+        match self.further(&perturbations, (stop, in_flight, left)) {
+            // What is known by then has its interval.
+            Step::Over(_) => Step::Over(None),
+            next => next,
+        }
+    }
+
+    fn further(&self, perturbations: &[Perturbation], (stop, in_flight, left): (Nanos, u32, Nanos)) -> Step {
         let purpose = "those that matter are slowed again";
-        self.level(Stage::Small, &perturbations, (MEASURED_SMALL, stop, in_flight, left, left), purpose)
+        self.level(Stage::Small, perturbations, (MEASURED_SMALL, stop, in_flight, left, left), purpose)
     }
 
     /// A level in which each of them is slowed as often as the time allows.
@@ -233,7 +255,8 @@ impl<'a> Experiment<'a> {
         let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
         let fits =
             |rounds: &usize| time_of(*rounds) <= time && round * *rounds as u64 + last <= u64::from(u16::MAX);
-        let rounds = (FEWEST_ROUNDS..=MOST_ROUNDS).rev().find(fits).unwrap_or(FEWEST_ROUNDS);
+        let most = if stage == Stage::Small { MOST_ROUNDS_AGAIN } else { MOST_ROUNDS };
+        let rounds = (FEWEST_ROUNDS..=most).rev().find(fits).unwrap_or(FEWEST_ROUNDS);
         if time_of(rounds) > left {
             let needed = (self.plan.within - left + time_of(rounds)).as_secs_f64() / 60.0;
             return Step::Over(Some(format!(
@@ -241,7 +264,8 @@ impl<'a> Experiment<'a> {
                 self.plan.within.as_secs_f64() / 60.0
             )));
         }
-        let mut random = random(self.seed, &[STREAM, u64::from(stage == Stage::Small)]);
+        // Of each level another one.
+        let mut random = random(self.seed, &[STREAM, left.0 as u64]);
         let mut blocks: Vec<Block> = Vec::new();
         let mut add = |perturbation: Option<&Perturbation>| {
             let begin = blocks.last().map_or(0, |block| block.end);
