@@ -29,6 +29,10 @@ const LONGER: f64 = 15.0;
 /// A stop is at least so long, and so many operations come to their end meanwhile on the untouched platform.
 const SHORTEST_STOP: Nanos = Nanos::from_millis(45);
 const OPERATIONS_IN_STOP: f64 = 60.0;
+/// The shortest sample of a level.
+const SHORTEST_SAMPLE: Nanos = Nanos::from_millis(10);
+/// A stop that is not so many times as long as an operation alone says nothing of a worker that waits.
+const FEWEST_TIMES: f64 = 6.0;
 /// The longest stop: clients lose patience.
 const LONGEST_STOP: Nanos = Nanos::from_secs(3);
 /// So many times the operations of a stop are in flight.
@@ -141,29 +145,39 @@ impl<'a> Experiment<'a> {
             [] => first(Stage::Alone, 1, "one operation at a time"),
             [_] => first(Stage::Saturated, SATURATED, "many operations at a time"),
             [alone, saturated] => match self.measures(alone, saturated) {
-                Some(measures) => self.large(measures, left),
-                None => Step::Over(Some("nothing was slowed: hardly any operation came to its end".into())),
+                Ok(measures) => self.large(measures, left),
+                Err(why) => Step::Over(Some(format!("nothing was slowed: {why}"))),
             },
             [_, _, large] => self.small(large, left),
             [_, _, slowed @ ..] => self.again(slowed, left),
         }
     }
 
-    /// How long a stop is, and how many operations are in flight meanwhile.
-    fn measures(&self, alone: &LevelRecord, saturated: &LevelRecord) -> Option<(Nanos, u32)> {
-        let alone = experiment::alone(alone, self.terms)?;
-        let rate = experiment::capacity(saturated).filter(|rate| *rate > 0.0)?;
+    /// How long a stop is, and how many operations are in flight meanwhile; or why that cannot be had, for people.
+    fn measures(&self, alone: &LevelRecord, saturated: &LevelRecord) -> Result<(Nanos, u32), String> {
+        let alone = experiment::alone(alone, self.terms);
+        let rate = experiment::capacity(saturated).filter(|rate| *rate > 0.0);
+        let (Some(alone), Some(rate)) = (alone, rate) else {
+            return Err("hardly any operation came to its end".into());
+        };
         let wanted = (alone * LONGER).max(OPERATIONS_IN_STOP / rate).max(SHORTEST_STOP.as_secs_f64());
         // With fewer operations in flight than that takes, others would run out of work.
         let most = f64::from(self.plan.most_in_flight) / (IN_FLIGHT * rate);
-        let stop = Nanos::from_secs_f64(wanted.min(LONGEST_STOP.as_secs_f64()).min(most));
-        let in_flight = (IN_FLIGHT * rate * stop.as_secs_f64()).ceil() as u32;
+        let stop = wanted.min(LONGEST_STOP.as_secs_f64()).min(most);
         // A whole number of milliseconds a sample.
-        let sample = Nanos::from_millis((stop.0 / SAMPLES_OF_STOP / 1_000_000).max(10));
-        Some((
-            sample * SAMPLES_OF_STOP,
-            in_flight.clamp(SATURATED.min(self.plan.most_in_flight), self.plan.most_in_flight),
-        ))
+        let sample = Nanos::from_millis((stop * 1e3) as i64 / SAMPLES_OF_STOP);
+        if sample < SHORTEST_SAMPLE || stop < alone * FEWEST_TIMES {
+            let least = (SHORTEST_SAMPLE * SAMPLES_OF_STOP).as_secs_f64().max(alone * FEWEST_TIMES);
+            return Err(format!(
+                "that needs {:.0} operations in flight, and {} are possible (population.devices, \
+                 load.experiment.in_flight)",
+                (IN_FLIGHT * rate * least).ceil(),
+                self.plan.most_in_flight
+            ));
+        }
+        let stop = sample * SAMPLES_OF_STOP;
+        let in_flight = (IN_FLIGHT * rate * stop.as_secs_f64()).ceil() as u32;
+        Ok((stop, in_flight.max(SATURATED).min(self.plan.most_in_flight)))
     }
 
     fn large(&self, (stop, in_flight): (Nanos, u32), left: Nanos) -> Step {

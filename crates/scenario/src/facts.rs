@@ -29,6 +29,10 @@ impl Plan {
             ("connections", self.connections_in_words()),
             ("time", self.time_in_words()),
         ]);
+        if let Some(experiment) = self.load.experiment {
+            let what = format!("each component is slowed in turn, within {}", experiment.within);
+            facts.insert(facts.len() - 2, ("experiment", what));
+        }
         if self.platform.state.reset {
             let by = match self.platform.state.command.as_slice() {
                 [] => "the profile's steps".to_owned(),
@@ -340,6 +344,9 @@ impl Plan {
                 (calibration.done * 1e4).round() / 1e2,
                 calibration.attempts
             );
+        }
+        if self.load.levels.is_empty() && self.load.experiment.is_some() {
+            return "those of the experiment alone".to_owned();
         }
         let shown: Vec<String> = self
             .load

@@ -3,9 +3,9 @@
 use super::{Estimate, NOTHING, Part};
 use crate::limits::{Limit, LimitKind};
 use crate::usage;
-use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Means, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord};
+use plimsoll_model::{Counts, Nanos};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -25,6 +25,10 @@ const WAITS: f64 = 0.1;
 const THROTTLED: f64 = 0.2;
 /// Share of operations that were refused from which on a platform refuses because it has a limit.
 const REFUSED: f64 = 0.02;
+/// Share of operations without an end from which on their places are missing: fewer are in flight than it seems.
+const UNENDED: f64 = 0.02;
+/// An elasticity that is surely above this is more than a stop explains.
+const TOO_MUCH: f64 = 1.25;
 /// What a load thread uses of its processor from which on it is the generator that has no more to give.
 const GENERATOR: f64 = 0.9;
 
@@ -39,6 +43,8 @@ pub struct Evidence<'a> {
     generator: Option<f64>,
     /// Share of operations that were refused meanwhile.
     refused: f64,
+    /// Share of operations that never came to their end meanwhile, and occupied their place until they were given up.
+    unended: f64,
     /// Operations per second meanwhile.
     capacity: f64,
 }
@@ -133,7 +139,7 @@ impl<'a> Evidence<'a> {
             untouched.flat_map(|block| block.measured..block.end).collect::<Vec<u16>>()
         };
         let mut threads: BTreeMap<u16, (f64, f64)> = BTreeMap::new();
-        let (mut refused, mut due) = (0, 0);
+        let mut counts = Counts::default();
         for level in levels {
             let samples = untouched(level);
             for usage in level.threads.iter().filter(|usage| samples.contains(&usage.sample)) {
@@ -142,11 +148,13 @@ impl<'a> Evidence<'a> {
                 *wall += usage.wall.as_secs_f64();
             }
             let seen = samples.iter().filter_map(|&sample| level.samples.get(usize::from(sample))?.as_ref());
-            for sample in seen {
-                refused += sample.counts.refused;
-                due += sample.counts.due;
-            }
+            seen.for_each(|sample| counts += sample.counts);
         }
+        // A message that several receive is delivered more often than it is sent.
+        let arrived = if counts.delivered > 0 { counts.delivered } else { counts.acknowledged };
+        let known = counts.delivered > 0 || record.terms.acknowledges();
+        let ended = if known { arrived.saturating_add(counts.refused) } else { counts.due };
+        let share = |count: u64| if counts.due > 0 { count as f64 / counts.due as f64 } else { 0.0 };
         let generator = threads.values().filter(|(_, wall)| *wall > 0.0).map(|(cpu, wall)| cpu / wall);
         Evidence {
             parts,
@@ -154,7 +162,8 @@ impl<'a> Evidence<'a> {
             used,
             generator: generator.reduce(f64::max),
             capacity,
-            refused: if due > 0 { refused as f64 / due as f64 } else { 0.0 },
+            refused: share(counts.refused),
+            unended: share(counts.due.saturating_sub(ended)),
         }
     }
 
@@ -186,6 +195,20 @@ impl<'a> Evidence<'a> {
 /// Makes the argument. Each rule excludes what the ones below it would say.
 pub fn argue(evidence: &Evidence<'_>) -> Argument {
     let found = |limit| Argument { limits: vec![limit], ..Argument::default() };
+    let unknown = |open: String| Argument { open: vec![open], ..Argument::default() };
+    if evidence.unended > UNENDED {
+        return unknown(format!(
+            "{} of the operations never came to their end, and each occupied a place until it was given up: remove the \
+             losses, or lower load.operation_timeout",
+            percent(evidence.unended)
+        ));
+    }
+    if let Some(part) = evidence.single().find(|part| part.elasticity.ends()[0] > TOO_MUCH) {
+        return unknown(format!(
+            "{}: it lost more than the stops explain, as where something has to be repeated after each",
+            effect_in_words(part)
+        ));
+    }
     if let Some(shared) = evidence.shared().filter(|shared| decides(shared) && evidence.processors_are_full())
     {
         return Argument { processors_are_full: true, ..found(processors(shared, evidence)) };
@@ -208,13 +231,12 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
             } else if others.is_empty() {
                 found(alone(own, evidence))
             } else {
-                let open = format!(
-                    "{} decides the throughput, but {} may as well: a longer experiment would tell \
+                unknown(format!(
+                    "{} decides the throughput, but {} may as well: a longer experiment would decide \
                      (load.experiment.within)",
                     own.name(),
                     others.join(", ")
-                );
-                Argument { open: vec![open], ..Argument::default() }
+                ))
             }
         }
         [] => {
@@ -452,7 +474,7 @@ fn none(evidence: &Evidence<'_>) -> Argument {
         evidence.parts.iter().filter(|part| part.elasticity.ends()[1] > DECIDES).map(Part::name).collect();
     if !undecided.is_empty() {
         let open = format!(
-            "it cannot be told whether {} decides the throughput: a longer experiment would tell \
+            "it is open whether {} decides the throughput: a longer experiment would decide \
              (load.experiment.within)",
             undecided.join(" or ")
         );
@@ -477,7 +499,7 @@ fn none(evidence: &Evidence<'_>) -> Argument {
         return Argument { limits: vec![limit(LimitKind::Generator, said)], ..Argument::default() };
     }
     let open = format!(
-        "{excluded}. It may be the network, the subscribers or what was not slowed: a capture would tell (--capture)"
+        "{excluded}. It may be the network, the subscribers or what was not slowed: a capture would show it (--capture)"
     );
     Argument { open: vec![open], ..Argument::default() }
 }
@@ -495,4 +517,109 @@ pub fn share_processors(parts: &mut [Part]) {
         }
     }
     parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(components: &[&str], elasticity: [f64; 3]) -> Part {
+        let [lo, mean, hi] = elasticity;
+        Part {
+            components: components.iter().map(|&name| name.to_owned()).collect(),
+            means: if components.is_empty() { Means::Occupy } else { Means::Stop },
+            doses: vec![0.6],
+            blocks: 8,
+            elasticity: Estimate { mean, ci95: Some([lo, hi]) },
+            under_short_stops: None,
+            small_dose: None,
+            capacity: None,
+            at_least: 200.0,
+            used: None,
+        }
+    }
+
+    const LIMITS: [f64; 3] = [0.9, 1.0, 1.1];
+    const IDLE: [f64; 3] = [-0.05, 0.0, 0.05];
+
+    fn evidence(parts: &[Part]) -> Evidence<'_> {
+        Evidence {
+            parts,
+            used: BTreeMap::new(),
+            processors: None,
+            generator: None,
+            refused: 0.0,
+            unended: 0.0,
+            capacity: 100.0,
+        }
+    }
+
+    fn used(processor: f64) -> Used {
+        Used { processor, thread: Some(processor), processors: Some(1.0), ..Used::default() }
+    }
+
+    /// The name that is given, and the kind; or why there is none.
+    fn said(evidence: &Evidence<'_>) -> Result<(String, LimitKind), String> {
+        let argument = argue(evidence);
+        match &argument.limits[..] {
+            [limit] => Ok((limit.name(), limit.kind)),
+            _ => Err(argument.open.join("; ")),
+        }
+    }
+
+    #[test]
+    fn one_that_decides_alone_is_named_by_what_it_does_meanwhile() {
+        let parts = [part(&["a"], LIMITS), part(&["b"], IDLE)];
+        let known = |used: Used| {
+            let used = BTreeMap::from([("a".to_owned(), used)]);
+            said(&Evidence { used, ..evidence(&parts) }).unwrap()
+        };
+        assert_eq!(known(used(0.97)), ("a".into(), LimitKind::Processor));
+        assert_eq!(known(used(0.05)), ("a".into(), LimitKind::Waiting));
+        assert_eq!(
+            known(Used { waits: 0.5, ..used(0.45) }).1,
+            LimitKind::Processor,
+            "it waits for a processor"
+        );
+        assert_eq!(known(Used { throttled: 0.7, ..used(0.3) }).1, LimitKind::Quota);
+    }
+
+    #[test]
+    fn full_processors_are_named_before_the_component_that_suffers_most() {
+        let parts = [part(&["a"], LIMITS), part(&["b"], IDLE), part(&[], LIMITS)];
+        let of = |a: f64, b: f64| {
+            let used = BTreeMap::from([("a".to_owned(), used(a)), ("b".to_owned(), used(b))]);
+            said(&Evidence { used, processors: Some(1.0), ..evidence(&parts) }).unwrap()
+        };
+        assert_eq!(of(0.6, 0.38), ("the platform's processors".into(), LimitKind::Processors));
+        assert_eq!(of(0.95, 0.03), ("a".into(), LimitKind::Processor));
+        assert_eq!(of(0.3, 0.1).0, "a", "they are not full");
+    }
+
+    #[test]
+    fn who_may_decide_as_well_takes_the_name_away() {
+        let parts = [part(&["a"], LIMITS), part(&["b"], [0.1, 0.4, 0.7])];
+        assert!(said(&evidence(&parts)).unwrap_err().contains("b may as well"));
+        let both = [part(&["a"], LIMITS), part(&["b"], LIMITS)];
+        assert_eq!(said(&evidence(&both)).unwrap(), ("a and b".into(), LimitKind::Pool));
+    }
+
+    #[test]
+    fn nobody_is_named_where_nobody_decides() {
+        let parts = [part(&["a"], IDLE), part(&["b"], IDLE)];
+        let of = |evidence: Evidence<'_>| said(&evidence);
+        assert!(of(evidence(&parts)).unwrap_err().contains("0.05 at most"));
+        let generator = of(Evidence { generator: Some(0.97), ..evidence(&parts) }).unwrap();
+        assert_eq!(generator.1, LimitKind::Generator);
+        assert_eq!(of(Evidence { refused: 0.3, ..evidence(&parts) }).unwrap().1, LimitKind::Refusal);
+    }
+
+    #[test]
+    fn operations_without_an_end_and_effects_that_are_too_large_are_no_proof() {
+        let parts = [part(&["a"], LIMITS), part(&["b"], IDLE)];
+        let lost = said(&Evidence { unended: 0.04, ..evidence(&parts) }).unwrap_err();
+        assert!(lost.contains("4 % of the operations never came to their end"), "{lost}");
+        let parts = [part(&["a"], [1.5, 1.8, 2.1]), part(&["b"], IDLE)];
+        assert!(said(&evidence(&parts)).unwrap_err().contains("more than the stops explain"));
+    }
 }
