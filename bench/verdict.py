@@ -168,7 +168,7 @@ def write():
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--cases", default=",".join(cases()))
-    options.add_argument("--within", default="10m")
+    options.add_argument("--within", default="20m")
     options.add_argument("--write", action="store_true")
     chosen = options.parse_args()
     for case in [] if chosen.write else chosen.cases.split(","):

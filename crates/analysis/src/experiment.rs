@@ -1,6 +1,6 @@
 //! What an experiment says: how much of the throughput each part of the platform decides, which one limits it, and what a faster
-//! one would buy. The elasticity of a part is the change of the logarithm of throughput for that of the part's speed: 1 where
-//! throughput falls and rises as that speed does, 0 where it does not depend on it (docs/why.md).
+//! one would buy. The elasticity of a part is its part of the time of an operation, by what an operation takes longer when the part
+//! is slowed: 1 where throughput falls and rises as its speed does, 0 where it does not depend on it (docs/why.md).
 //!
 //! Doses come in three kinds. Many long stops tell what a part allows by itself, whether it computes or waits. A few long stops tell
 //! whether it limits at present, or only would if it were that slow. Stops that are short beside an operation slow what computes,
@@ -8,13 +8,13 @@
 
 mod argument;
 pub mod effect;
+mod evidence;
 mod forecast;
 
 use crate::limits::Limit;
-use crate::usage;
 use effect::Effect;
 use plimsoll_model::experiment::{Means, Perturbation, Stage};
-use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord, Terms};
+use plimsoll_model::record::{LevelRecord, RunRecord, Terms};
 use plimsoll_model::{Metric, Verdict};
 use plimsoll_stats::Interval;
 #[cfg(feature = "schema")]
@@ -96,15 +96,25 @@ pub struct Part {
     pub elasticity: Estimate,
     /// The same with stops that are short beside an operation; null where there were none.
     pub under_short_stops: Option<Estimate>,
-    /// The small dose, with long stops.
+    /// The dose from which the elasticity follows.
     #[serde(skip)]
-    small_dose: Option<f64>,
+    dose: f64,
+    /// What a small dose of long stops did.
+    #[serde(skip)]
+    small: Option<SmallDose>,
     /// Operations per second that it allows by itself; null where it was not seen to bound anything.
     pub capacity: Option<Estimate>,
     /// Operations per second that it allows at least.
     pub at_least: f64,
     /// Processors that it used on average while nothing was slowed; null where that was not read.
     pub used: Option<f64>,
+}
+
+/// A small dose, and the elasticity by it alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct SmallDose {
+    dose: f64,
+    elasticity: Estimate,
 }
 
 impl Part {
@@ -153,9 +163,11 @@ pub fn open(large: &LevelRecord) -> Vec<Effect> {
     let effects = effect::of(&[large], &[]);
     let ends =
         |effect: &Effect| effect.interval.unwrap_or(Interval { lo: f64::NEG_INFINITY, hi: f64::INFINITY });
+    let single = |effect: &&Effect| effect.components.len() == 1;
+    let several = effects.iter().filter(single).filter(|effect| effect.elasticity > ALONE).count() > 1;
     let is_open = |effect: &Effect| {
         let hi = ends(effect).hi;
-        hi > NOTHING && (hi < ALL || effect.elasticity < ALONE)
+        hi > NOTHING && (hi < ALL || effect.elasticity < ALONE || several)
     };
     effects.into_iter().filter(|effect| !effect.components.is_empty() && is_open(effect)).collect()
 }
@@ -221,7 +233,7 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
         let small =
             long().min_by(|a, b| a.wanted.total_cmp(&b.wanted)).filter(|small| small.wanted < large.wanted);
         let doses = Doses { large, small, short: own().find(is_short) };
-        Some(part(&doses, capacity, &levels, &record.components))
+        Some(part(&doses, capacity))
     };
     let mut slowed: Vec<&[String]> = effects.iter().map(|effect| effect.components.as_slice()).collect();
     slowed.sort();
@@ -230,9 +242,14 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
     let stops = large.start.experiment.iter().flat_map(|own| &own.blocks);
     let stop = stops.filter_map(|block| Some(block.perturbation.as_ref()?.stop)).max().unwrap_or_default();
-    let evidence = argument::Evidence::of((&parts, capacity.mean), &levels, record);
+    let evidence = evidence::Evidence::of((&parts, capacity.mean), &levels, record);
     let argument = argument::argue(&evidence);
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
+    let used: Vec<Option<f64>> =
+        parts.iter().map(|part| evidence.used_by(part).map(|used| used.processor)).collect();
+    for (part, used) in parts.iter_mut().zip(used) {
+        part.used = used.filter(|_| part.components.len() == 1);
+    }
     if argument.processors_are_full {
         argument::share_processors(&mut parts);
     }
@@ -256,12 +273,7 @@ struct Doses<'a> {
 }
 
 /// A part by its effects: the small dose goes before the large one, which can pass a bound that lies near.
-fn part(
-    &Doses { large, small, short }: &Doses<'_>,
-    capacity: Estimate,
-    levels: &[&LevelRecord],
-    components: &[ComponentUsage],
-) -> Part {
+fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part {
     let agrees = |small: &&Effect| {
         let within = small.interval.is_some_and(|own| (own.lo..=own.hi).contains(&large.elasticity));
         within && large.elasticity > ALONE
@@ -275,13 +287,6 @@ fn part(
         mean: allows(large.elasticity),
         ci95: large.interval.map(|interval| [allows(interval.hi), allows(interval.lo.max(0.0))]),
     };
-    let used = |name: &String| {
-        let spans = levels.iter().flat_map(|level| argument::untouched_spans(level));
-        let shares: Vec<f64> =
-            spans.filter_map(|span| usage::share(components, name, &span, |usage| Some(usage.cpu))).collect();
-        (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
-    };
-    let used = large.components.iter().map(used).collect::<Option<Vec<f64>>>();
     let all = [Some(large), small, short];
     Part {
         components: large.components.clone(),
@@ -290,9 +295,13 @@ fn part(
         blocks: all.into_iter().flatten().map(|effect| effect.blocks).sum(),
         elasticity: Estimate::of(told.elasticity, told.interval),
         under_short_stops: short.map(|short| Estimate::of(short.elasticity, short.interval)),
-        small_dose: small.map(|small| small.dose),
+        dose: told.dose,
+        small: small.map(|small| SmallDose {
+            dose: small.dose,
+            elasticity: Estimate::of(small.elasticity, small.interval),
+        }),
         at_least: allows(ends[1].clamp(0.0, 1.5)),
         capacity: bounds.then_some(own),
-        used: used.map(|used| used.iter().sum()).filter(|_| !large.components.is_empty()),
+        used: None,
     }
 }

@@ -77,7 +77,8 @@ pub fn summarize(record: &RunRecord) -> Summary {
         }
         _ => judge(record, &levels, load_line.as_ref(), finding.as_ref()),
     };
-    let limits = if limits.is_empty() { limits::of_levels(&levels, record) } else { limits };
+    // What an experiment does not say is not said by less.
+    let limits = if experiment.is_none() { limits::of_levels(&levels, record) } else { limits };
     let over_levels = |metric| {
         let mut merged = Histogram::new();
         let samples = record.levels.iter().flat_map(|level| level.samples.iter().flatten());

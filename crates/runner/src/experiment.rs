@@ -25,30 +25,32 @@ const FIRST_SAMPLES: u16 = 10;
 /// Operations in flight of the second level, and the fewest of the later ones.
 const SATURATED: u32 = 64;
 /// A stop is so many times as long as an operation alone: a worker that sleeps through the beginning of it loses the rest.
-const LONGER: f64 = 15.0;
+const LONGER: f64 = 25.0;
 /// A stop is at least so long, and so many operations come to their end meanwhile on the untouched platform.
 const SHORTEST_STOP: Nanos = Nanos::from_millis(45);
-const OPERATIONS_IN_STOP: f64 = 60.0;
+const OPERATIONS_IN_STOP: f64 = 40.0;
 /// The shortest sample of a level.
 const SHORTEST_SAMPLE: Nanos = Nanos::from_millis(10);
 /// A stop that is not so many times as long as an operation alone says nothing of a worker that waits.
 const FEWEST_TIMES: f64 = 6.0;
-/// The longest stop: clients lose patience.
-const LONGEST_STOP: Nanos = Nanos::from_secs(3);
+/// The longest stop, as a part of the time after which an operation is given up: a slowed platform keeps one for some stops.
+const LONGEST_STOP: f64 = 0.12;
 /// So many times the operations of a stop are in flight.
-const IN_FLIGHT: f64 = 3.0;
+const IN_FLIGHT: f64 = 2.0;
 /// The large dose, a share of the time.
 const LARGE: f64 = 0.6;
 /// The small dose leaves a part so much more than what is done, if the large one has told what it allows; it lies between these.
 const ROOM: f64 = 1.08;
-const SMALL: std::ops::RangeInclusive<f64> = 0.1..=0.4;
+const SMALL: std::ops::RangeInclusive<f64> = 0.15..=0.4;
 /// The dose of a quota and of the processors, which are taken in small pieces.
 const OCCUPIED: f64 = 0.5;
 const OCCUPIED_FOR: Nanos = Nanos::from_millis(5);
 /// Samples of a stop; a cycle of the large dose has five.
 const SAMPLES_OF_STOP: i64 = 3;
-/// Samples of each block before those that count: the operations in flight come to their end in three stops.
-const REST: u16 = 10;
+/// Samples of a block before those that count, in which the queues change: of a slowed one, and of the untouched one behind it, in
+/// which a part that has little room works off what waited for it.
+const REST: u16 = 14;
+const REST_AFTER: u16 = 30;
 /// Samples that count in each block, at least: whole cycles.
 const MEASURED_LARGE: u16 = 20;
 const MEASURED_SMALL: u16 = 40;
@@ -163,7 +165,7 @@ impl<'a> Experiment<'a> {
         let wanted = (alone * LONGER).max(OPERATIONS_IN_STOP / rate).max(SHORTEST_STOP.as_secs_f64());
         // With fewer operations in flight than that takes, others would run out of work.
         let most = f64::from(self.plan.most_in_flight) / (IN_FLIGHT * rate);
-        let stop = wanted.min(LONGEST_STOP.as_secs_f64()).min(most);
+        let stop = wanted.min(self.plan.timeout.as_secs_f64() * LONGEST_STOP).min(most);
         // A whole number of milliseconds a sample.
         let sample = Nanos::from_millis((stop * 1e3) as i64 / SAMPLES_OF_STOP);
         if sample < SHORTEST_SAMPLE || stop < alone * FEWEST_TIMES {
@@ -189,13 +191,13 @@ impl<'a> Experiment<'a> {
         }
         let time = Nanos::from_secs_f64(left.as_secs_f64() * FOR_LARGE);
         let purpose = "each part is slowed by much";
-        self.level(Stage::Large, &perturbations, (MEASURED_LARGE, stop, in_flight, time, left), purpose)
+        self.level(Stage::Large, &perturbations, (MEASURED_LARGE, stop, in_flight, time, left), (0, purpose))
     }
 
     fn small(&self, large: &LevelRecord, left: Nanos) -> Step {
         let stops = large.start.experiment.iter().flat_map(|own| &own.blocks);
         let stops = stops.filter_map(|block| block.perturbation.as_ref());
-        let stop = stops.filter(|own| own.means == Means::Stop).map(|own| own.stop).next();
+        let stop = stops.filter(|own| own.means != Means::Occupy).map(|own| own.stop).next();
         let (Some(stop), Some(in_flight)) = (stop, large.start.load.in_flight()) else {
             return Step::Over(None);
         };
@@ -205,7 +207,11 @@ impl<'a> Experiment<'a> {
             Some(slowed(part, small_dose(effect), stop))
         };
         let mut perturbations: Vec<Perturbation> = self.parts.iter().filter_map(of).collect();
-        let contenders = experiment::contenders(large);
+        // A stop would only use what a quota withholds anyway.
+        let stoppable =
+            |name: &String| self.parts.iter().any(|part| part.component == *name && !part.has_quota);
+        let mut contenders = experiment::contenders(large);
+        contenders.retain(stoppable);
         if contenders.len() > 1 {
             perturbations.extend(pairs(&contenders, stop));
             let components = contenders.iter().map(|component| vec![component.clone()]);
@@ -222,7 +228,7 @@ impl<'a> Experiment<'a> {
         if perturbations.is_empty() {
             return Step::Over(None);
         }
-        self.further(&perturbations, (stop, in_flight, left))
+        self.further(&perturbations, (stop, in_flight, left), 1)
     }
 
     /// The perturbations once more whose effect is not known well enough.
@@ -235,16 +241,26 @@ impl<'a> Experiment<'a> {
         let (Some(stop), Some(in_flight), false) = (stop, in_flight, perturbations.is_empty()) else {
             return Step::Over(None);
         };
-        match self.further(&perturbations, (stop, in_flight, left)) {
+        match self.further(&perturbations, (stop, in_flight, left), slowed.len()) {
             // What is known by then has its interval.
             Step::Over(_) => Step::Over(None),
             next => next,
         }
     }
 
-    fn further(&self, perturbations: &[Perturbation], (stop, in_flight, left): (Nanos, u32, Nanos)) -> Step {
+    fn further(
+        &self,
+        perturbations: &[Perturbation],
+        (stop, in_flight, left): (Nanos, u32, Nanos),
+        number: usize,
+    ) -> Step {
         let purpose = "those that matter are slowed again";
-        self.level(Stage::Small, perturbations, (MEASURED_SMALL, stop, in_flight, left, left), purpose)
+        self.level(
+            Stage::Small,
+            perturbations,
+            (MEASURED_SMALL, stop, in_flight, left, left),
+            (number, purpose),
+        )
     }
 
     /// A level in which each of them is slowed as often as the time allows.
@@ -253,7 +269,7 @@ impl<'a> Experiment<'a> {
         stage: Stage,
         perturbations: &[Perturbation],
         (measured, stop, in_flight, time, left): (u16, Nanos, u32, Nanos, Nanos),
-        purpose: &'static str,
+        (number, purpose): (usize, &'static str),
     ) -> Step {
         let sample = stop / SAMPLES_OF_STOP;
         let counts = |own: Option<&Perturbation>| match own {
@@ -263,7 +279,8 @@ impl<'a> Experiment<'a> {
             }
             _ => measured,
         };
-        let length = |own: Option<&Perturbation>| u64::from(REST + counts(own));
+        let rest = |own: Option<&Perturbation>| if own.is_some() { REST } else { REST_AFTER };
+        let length = |own: Option<&Perturbation>| u64::from(rest(own) + counts(own));
         let round: u64 = perturbations.iter().map(|own| length(Some(own)) + length(None)).sum();
         let last = length(None);
         let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
@@ -279,11 +296,11 @@ impl<'a> Experiment<'a> {
             )));
         }
         // Of each level another one.
-        let mut random = random(self.seed, &[STREAM, left.0 as u64]);
+        let mut random = random(self.seed, &[STREAM, number as u64]);
         let mut blocks: Vec<Block> = Vec::new();
         let mut add = |perturbation: Option<&Perturbation>| {
             let begin = blocks.last().map_or(0, |block| block.end);
-            let (measured, counts) = (begin + REST, counts(perturbation));
+            let (measured, counts) = (begin + rest(perturbation), counts(perturbation));
             blocks.push(Block {
                 perturbation: perturbation.cloned(),
                 begin,
@@ -384,8 +401,8 @@ mod tests {
     #[test]
     fn each_part_is_slowed_as_often_as_the_others_between_untouched_blocks() {
         let Step::Level(next) = large(600, &["a", "b", "c"], 200, Nanos::from_millis(10)) else { panic!() };
-        // Sixty operations take longer than twenty times ten milliseconds.
-        assert_eq!(next.level, LevelPlan::Experiment(180));
+        // Twenty-five times ten milliseconds are longer than forty operations take; as a whole number of samples it is a little less.
+        assert_eq!(next.level, LevelPlan::Experiment(100));
         let blocks = &next.experiment.blocks;
         assert!(
             blocks.iter().enumerate().all(|(place, block)| block.perturbation.is_some() == (place % 2 == 1))
@@ -399,18 +416,17 @@ mod tests {
             blocks.iter().filter(own).count()
         };
         assert!(count("a") >= FEWEST_ROUNDS && count("a") == count("b") && count("b") == count("c"));
-        assert_eq!(next.hold, Nanos::from_millis(100) * i64::from(next.samples));
+        assert_eq!(next.hold, Nanos::from_millis(83) * i64::from(next.samples));
         assert!(next.hold < Nanos::from_secs(348), "{:?}", next.hold);
     }
 
     #[test]
     fn a_stop_is_long_beside_an_operation_and_what_takes_too_long_is_said() {
         let Step::Level(next) = large(3600, &["a"], 200, Nanos::from_millis(100)) else { panic!() };
-        let stop = next.experiment.blocks[1].perturbation.as_ref().unwrap().stop;
-        assert!(
-            stop > Nanos::from_millis(1900)
-                || next.experiment.blocks[1].perturbation.as_ref().unwrap().means == Means::Occupy
-        );
+        let perturbations = next.experiment.blocks.iter().filter_map(|block| block.perturbation.as_ref());
+        let stops = perturbations.filter(|own| own.means == Means::Stop).map(|own| own.stop);
+        // A hundred milliseconds fifteen times would be longer than a part of what an operation may take.
+        assert_eq!(stops.min(), Some(Nanos::from_millis(1200)));
         let Step::Over(Some(why)) = large(60, &["a", "b"], 10, Nanos::from_millis(100)) else { panic!() };
         assert!(why.contains("load.experiment.within allows 1"), "{why}");
         let terms = Terms::default();

@@ -1,7 +1,7 @@
 //! What a faster limiting part would buy: throughput rises with its speed until another part limits (asymptotic bounds of
 //! operational analysis; Denning and Buzen, 1978).
 
-use super::argument::Evidence;
+use super::evidence::Evidence;
 use super::{Estimate, Part};
 use crate::limits::{Limit, LimitKind};
 #[cfg(feature = "schema")]
@@ -62,7 +62,8 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
             }
         }
         // By the utilisation law all components together find the processors full.
-        if let (Some(processors), Some(used)) = (evidence.processors, own.used)
+        let used = evidence.used_by(own).map(|used| used.processor);
+        if let (Some(processors), Some(used)) = (evidence.processors, used)
             && evidence.all_used() <= processors * FULLER
         {
             let own_left = if matches!(kind, LimitKind::Processor) { used / faster } else { used };

@@ -59,7 +59,7 @@ pub(crate) struct Calibration {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Experiment {
-    /// How long it may take; from a minute to a day. Default 15m.
+    /// How long it may take; from a minute to a day. Default 20m.
     #[serde(default = "experiment_time")]
     pub within: Duration,
     /// Whether the levels of the scenario are run before. Default true.
@@ -72,7 +72,7 @@ pub(crate) struct Experiment {
 }
 
 fn experiment_time() -> Duration {
-    AsText(Nanos::from_secs(900))
+    AsText(Nanos::from_secs(1200))
 }
 
 fn yes() -> bool {

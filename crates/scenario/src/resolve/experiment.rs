@@ -43,7 +43,12 @@ pub(super) fn resolve(
             "an experiment needs all devices connected, and no other disturbance",
         );
     }
-    let profile = &platform?.profile;
+    let platform = platform?;
+    if let Some(component) = platform.replicas.keys().next() {
+        let message = format!("an experiment does not slow replicas, and `{component}` has some");
+        context.error_with_help(KEY, message, "remove `platform.replicas`");
+    }
+    let profile = &platform.profile;
     if profile.components.is_empty() && profile.simulated.is_none() {
         let message = format!("the profile `{}` starts nothing that could be slowed", profile.name);
         let help = "use a profile that starts its platform: Plimsoll never slows what it did not start";

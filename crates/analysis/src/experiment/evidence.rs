@@ -1,0 +1,179 @@
+//! What an argument about limits rests on, beside the effects of slowing the parts.
+
+use super::Part;
+use super::effect::PROCESSORS;
+use crate::usage;
+use plimsoll_model::experiment::{Means, Stage};
+use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord};
+use plimsoll_model::{Counts, Nanos};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What it uses of a processor, or of its processors, from which on a part computes all the time.
+const FULL: f64 = 0.85;
+/// Processors of which so much is used are full, and of more than which they are not the same for all.
+const FULL_PROCESSORS: Range<f64> = 0.9..1.05;
+
+/// What is known beside the parts.
+pub struct Evidence<'a> {
+    pub parts: &'a [Part],
+    /// Parts that were to be slowed, and of which no effect is known.
+    pub missing: Vec<String>,
+    /// By component: what it used while nothing was slowed.
+    pub used: BTreeMap<String, Used>,
+    /// Processors that all components may run on; `None` where that is not known, or where they differ.
+    pub processors: Option<f64>,
+    /// Most that a load thread used of its processor meanwhile.
+    pub generator: Option<f64>,
+    /// Share of operations that were refused meanwhile.
+    pub refused: f64,
+    /// Share of operations that never came to their end meanwhile, and occupied their place until they were given up.
+    pub unended: f64,
+    /// Operations per second meanwhile.
+    pub capacity: f64,
+}
+
+/// What a component used while nothing was slowed, in processors on average.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Used {
+    /// All its threads together.
+    pub processor: f64,
+    pub thread: Option<f64>,
+    /// Threads that waited for a processor, on average.
+    pub waits: f64,
+    /// The part of that for which processes outside the platform held the processor.
+    pub held_by_others: f64,
+    /// Share of the time for which its quota kept it from running.
+    pub throttled: f64,
+    /// Processors that it may run on.
+    pub processors: Option<f64>,
+}
+
+impl Used {
+    /// Whether it computes all the time. A thread that wants to and has no processor does not wait for anything else.
+    pub fn computes(&self) -> bool {
+        let of_all = self.processors.map(|processors| self.processor / processors);
+        let thread = self.thread.unwrap_or(self.processor) + self.waits.min(1.0);
+        thread > FULL || of_all.is_some_and(|share| share > FULL)
+    }
+}
+
+impl<'a> Evidence<'a> {
+    pub fn of(
+        (parts, capacity): (&'a [Part], f64),
+        levels: &[&LevelRecord],
+        record: &RunRecord,
+    ) -> Evidence<'a> {
+        // Readings of a second mix blocks: what is used is that of the level in which nothing is slowed.
+        let saturated = record
+            .experiment
+            .iter()
+            .filter(|level| level.start.experiment.as_ref().is_some_and(|own| own.stage == Stage::Saturated));
+        let spans: Vec<Range<f64>> = saturated.map(|level| usage::hold(&level.start)).collect();
+        let used = |name: &str| {
+            let mean = |of: fn(&ComponentUsage) -> Option<Nanos>| {
+                let shares = spans.iter().filter_map(|span| {
+                    Some((usage::share(&record.components, name, span, of)?, span.end - span.start))
+                });
+                let (sum, time) =
+                    shares.fold((0.0, 0.0), |(sum, time), (share, own)| (sum + share * own, time + own));
+                (time > 0.0).then(|| sum / time)
+            };
+            Some(Used {
+                processor: mean(|usage| Some(usage.cpu))?,
+                thread: mean(|usage| usage.busiest_thread),
+                waits: mean(|usage| usage.run_delay).unwrap_or(0.0),
+                held_by_others: mean(|usage| usage.held_by_others).unwrap_or(0.0),
+                throttled: mean(|usage| Some(usage.throttled)).unwrap_or(0.0),
+                processors: record
+                    .components
+                    .iter()
+                    .filter(|usage| usage.component == name)
+                    .filter_map(|usage| usage.processors)
+                    .max()
+                    .map(f64::from),
+            })
+        };
+        let used: BTreeMap<String, Used> = usage::names(&record.components)
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), used(name)?)))
+            .collect();
+        let blocks = levels.iter().flat_map(|level| &level.start.experiment).flat_map(|own| &own.blocks);
+        let mut missing: Vec<String> = blocks
+            .filter_map(|block| block.perturbation.as_ref())
+            .filter(|wanted| !parts.iter().any(|part| part.components == wanted.components))
+            .map(|wanted| {
+                if wanted.components.is_empty() {
+                    PROCESSORS.to_owned()
+                } else {
+                    wanted.components.join(" and ")
+                }
+            })
+            .collect();
+        missing.sort();
+        missing.dedup();
+        let untouched = |level: &&LevelRecord| {
+            let blocks = level.start.experiment.iter().flat_map(|own| &own.blocks);
+            let untouched = blocks.filter(|block| block.perturbation.is_none());
+            untouched.flat_map(|block| block.measured..block.end).collect::<Vec<u16>>()
+        };
+        let mut threads: BTreeMap<u16, (f64, f64)> = BTreeMap::new();
+        let mut counts = Counts::default();
+        for level in levels {
+            let samples = untouched(level);
+            for usage in level.threads.iter().filter(|usage| samples.contains(&usage.sample)) {
+                let (cpu, wall) = threads.entry(usage.thread).or_default();
+                *cpu += usage.cpu.as_secs_f64();
+                *wall += usage.wall.as_secs_f64();
+            }
+            let seen = samples.iter().filter_map(|&sample| level.samples.get(usize::from(sample))?.as_ref());
+            seen.for_each(|sample| counts += sample.counts);
+        }
+        // A message that several receive is delivered more often than it is sent.
+        let arrived = if counts.delivered > 0 { counts.delivered } else { counts.acknowledged };
+        let known = counts.delivered > 0 || record.terms.acknowledges();
+        let ended = if known { arrived.saturating_add(counts.refused) } else { counts.due };
+        let share = |count: u64| if counts.due > 0 { count as f64 / counts.due as f64 } else { 0.0 };
+        let generator = threads.values().filter(|(_, wall)| *wall > 0.0).map(|(cpu, wall)| cpu / wall);
+        Evidence {
+            parts,
+            missing,
+            processors: common(used.values().filter_map(|used| used.processors)),
+            used,
+            generator: generator.reduce(f64::max),
+            capacity,
+            refused: share(counts.refused),
+            unended: share(counts.due.saturating_sub(ended)),
+        }
+    }
+
+    /// Each component that was slowed by itself.
+    pub fn single(&self) -> impl Iterator<Item = &'a Part> {
+        self.parts.iter().filter(|part| part.components.len() == 1)
+    }
+
+    /// The processors of the platform.
+    pub fn shared(&self) -> Option<&'a Part> {
+        self.parts.iter().find(|part| part.means == Means::Occupy)
+    }
+
+    pub fn used_by(&self, part: &Part) -> Option<Used> {
+        self.used.get(part.components.first()?).copied()
+    }
+
+    /// Whether the components use all processors that they may run on, and these are the same for all.
+    pub fn processors_are_full(&self) -> bool {
+        self.processors.is_some_and(|processors| FULL_PROCESSORS.contains(&(self.all_used() / processors)))
+    }
+
+    /// What all components used of the processors.
+    pub fn all_used(&self) -> f64 {
+        self.used.values().map(|used| used.processor).sum()
+    }
+}
+
+/// The value that all have in common.
+fn common(mut values: impl Iterator<Item = f64>) -> Option<f64> {
+    let first = values.next()?;
+    values.all(|value| value == first).then_some(first)
+}
