@@ -246,6 +246,7 @@ fn a_single_thread_that_waits_half_of_its_time_is_found() {
 }
 
 #[test]
+#[ignore = "acceptance: laboratory"]
 fn workers_that_wait_are_found() {
     examine("workers", pool_of_workers);
 }
