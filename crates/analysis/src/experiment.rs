@@ -32,7 +32,7 @@ const CONTENDS: f64 = 0.5;
 /// Half of the width of an interval with which an effect is known well enough.
 const SETTLED: f64 = 0.12;
 /// With an elasticity of so much under a large dose, a part limits alone or nearly so.
-const ALONE: f64 = 0.8;
+const NEARLY_ALL: f64 = 0.8;
 
 /// What was learned by slowing the parts of the platform.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -164,10 +164,10 @@ pub fn open(large: &LevelRecord) -> Vec<Effect> {
     let ends =
         |effect: &Effect| effect.interval.unwrap_or(Interval { lo: f64::NEG_INFINITY, hi: f64::INFINITY });
     let single = |effect: &&Effect| effect.components.len() == 1;
-    let several = effects.iter().filter(single).filter(|effect| effect.elasticity > ALONE).count() > 1;
+    let several = effects.iter().filter(single).filter(|effect| effect.elasticity > NEARLY_ALL).count() > 1;
     let is_open = |effect: &Effect| {
         let hi = ends(effect).hi;
-        hi > NOTHING && (hi < ALL || effect.elasticity < ALONE || several)
+        hi > NOTHING && (hi < ALL || effect.elasticity < NEARLY_ALL || several)
     };
     effects.into_iter().filter(|effect| !effect.components.is_empty() && is_open(effect)).collect()
 }
@@ -194,9 +194,8 @@ pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
             && own.is_some_and(|own| own.interval.is_none_or(|interval| matters(&interval)))
     };
     let Some(last) = levels.last() else { return Vec::new() };
-    let blocks = last.start.experiment.iter().flat_map(|own| &own.blocks);
     let mut wide: Vec<Perturbation> = Vec::new();
-    for perturbation in blocks.filter_map(|block| block.perturbation.as_ref()) {
+    for perturbation in last.start.blocks().iter().filter_map(|block| block.perturbation.as_ref()) {
         if !wide.contains(perturbation) && is_wide(perturbation) {
             wide.push(perturbation.clone());
         }
@@ -206,15 +205,9 @@ pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
 
 /// The result of a run's experiment, and what limits; `None` of a run without one.
 pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
-    let at = |stage: Stage| {
-        let is_it =
-            |level: &&LevelRecord| level.start.experiment.as_ref().is_some_and(|own| own.stage == stage);
-        record.experiment.iter().find(is_it)
-    };
+    let at = |stage: Stage| record.experiment.iter().find(|level| level.start.stage() == Some(stage));
     let large = at(Stage::Large)?;
-    let slows = |level: &&LevelRecord| {
-        level.start.experiment.as_ref().is_some_and(|own| matches!(own.stage, Stage::Large | Stage::Small))
-    };
+    let slows = |level: &&LevelRecord| matches!(level.start.stage(), Some(Stage::Large | Stage::Small));
     let levels: Vec<&LevelRecord> = record.experiment.iter().filter(slows).collect();
     let rates: Vec<f64> =
         levels.iter().flat_map(|level| effect::untouched(level)).filter(|rate| *rate > 0.0).collect();
@@ -240,8 +233,6 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     slowed.dedup();
     let mut parts: Vec<Part> = slowed.into_iter().filter_map(parts_of).collect();
     parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
-    let stops = large.start.experiment.iter().flat_map(|own| &own.blocks);
-    let stop = stops.filter_map(|block| Some(block.perturbation.as_ref()?.stop)).max().unwrap_or_default();
     let evidence = evidence::Evidence::of((&parts, capacity.mean), &levels, record);
     let argument = argument::argue(&evidence);
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
@@ -257,7 +248,7 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
         capacity,
         in_flight: large.start.load.in_flight().unwrap_or_default(),
         alone: at(Stage::Alone).and_then(|level| alone(level, &record.terms)),
-        stop: stop.as_secs_f64(),
+        stop: large.start.longest_stop().unwrap_or_default().as_secs_f64(),
         parts,
         faster,
         open: argument.open,
@@ -276,7 +267,7 @@ struct Doses<'a> {
 fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part {
     let agrees = |small: &&Effect| {
         let within = small.interval.is_some_and(|own| (own.lo..=own.hi).contains(&large.elasticity));
-        within && large.elasticity > ALONE
+        within && large.elasticity > NEARLY_ALL
     };
     let told = small.filter(|small| !agrees(small)).unwrap_or(large);
     let ends = Estimate::of(large.elasticity, large.interval).ends();

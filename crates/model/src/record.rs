@@ -1,7 +1,7 @@
 //! What a run records: the rows that the engine and the observers emit while it goes on, and the whole as the
 //! run store gives it back. Everything that analysis and reports know of a run is here.
 
-use crate::experiment::ExperimentLevel;
+use crate::experiment::{Block, ExperimentLevel, Stage};
 use crate::message::MessageRecord;
 use crate::text::harmless;
 use crate::{Counts, Histogram, LevelIndex, Load, Metric, Nanos};
@@ -61,6 +61,23 @@ pub struct LevelStart {
     /// What it is for in an experiment; `None` of a level that is a load of the scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<ExperimentLevel>,
+}
+
+impl LevelStart {
+    /// Its blocks in an experiment, in the order of time; none where nothing is slowed.
+    pub fn blocks(&self) -> &[Block] {
+        self.experiment.as_ref().map_or(&[], |experiment| &experiment.blocks)
+    }
+
+    /// The longest stop in it: that of components, beside which processors are used in small pieces.
+    pub fn longest_stop(&self) -> Option<Nanos> {
+        self.blocks().iter().filter_map(|block| Some(block.perturbation.as_ref()?.stop)).max()
+    }
+
+    /// What it is for in an experiment.
+    pub fn stage(&self) -> Option<Stage> {
+        self.experiment.as_ref().map(|experiment| experiment.stage)
+    }
 }
 
 /// How a level ended for one of several populations.

@@ -195,10 +195,7 @@ impl<'a> Experiment<'a> {
     }
 
     fn small(&self, large: &LevelRecord, left: Nanos) -> Step {
-        let stops = large.start.experiment.iter().flat_map(|own| &own.blocks);
-        let stops = stops.filter_map(|block| block.perturbation.as_ref());
-        let stop = stops.filter(|own| own.means != Means::Occupy).map(|own| own.stop).next();
-        let (Some(stop), Some(in_flight)) = (stop, large.start.load.in_flight()) else {
+        let (Some(stop), Some(in_flight)) = (large.start.longest_stop(), large.start.load.in_flight()) else {
             return Step::Over(None);
         };
         let open = experiment::open(large);
@@ -233,12 +230,11 @@ impl<'a> Experiment<'a> {
 
     /// The perturbations once more whose effect is not known well enough.
     fn again(&self, slowed: &[LevelRecord], left: Nanos) -> Step {
-        let levels: Vec<&LevelRecord> = slowed.iter().collect();
-        let (perturbations, large) = (experiment::unsettled(&levels), slowed.first());
-        let stops = large.into_iter().flat_map(|large| &large.start.experiment).flat_map(|own| &own.blocks);
-        let stop = stops.filter_map(|block| Some(block.perturbation.as_ref()?.stop)).max();
-        let in_flight = large.and_then(|large| large.start.load.in_flight());
-        let (Some(stop), Some(in_flight), false) = (stop, in_flight, perturbations.is_empty()) else {
+        let perturbations = experiment::unsettled(&slowed.iter().collect::<Vec<_>>());
+        let large = slowed.first();
+        let measures =
+            large.and_then(|large| Some((large.start.longest_stop()?, large.start.load.in_flight()?)));
+        let (Some((stop, in_flight)), false) = (measures, perturbations.is_empty()) else {
             return Step::Over(None);
         };
         match self.further(&perturbations, (stop, in_flight, left), slowed.len()) {

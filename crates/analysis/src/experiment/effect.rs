@@ -73,13 +73,12 @@ pub fn student(values: &[f64]) -> Option<Interval> {
 
 /// Operations per second in each untouched block of a level, or in its whole hold where it has no blocks.
 pub fn untouched(level: &LevelRecord) -> Vec<f64> {
-    let blocks = level.start.experiment.iter().flat_map(|own| &own.blocks);
-    let untouched = blocks.filter(|block| block.perturbation.is_none());
-    let rates: Vec<f64> = untouched.filter_map(|block| rate(level, block.measured..block.end)).collect();
-    if level.start.experiment.as_ref().is_some_and(|own| own.blocks.is_empty()) {
+    let blocks = level.start.blocks();
+    if blocks.is_empty() {
         return rate(level, 0..level.start.samples).into_iter().collect();
     }
-    rates
+    let untouched = blocks.iter().filter(|block| block.perturbation.is_none());
+    untouched.filter_map(|block| rate(level, block.measured..block.end)).collect()
 }
 
 /// The effects of some levels, one for each perturbation.
@@ -129,14 +128,14 @@ impl Seen {
 }
 
 fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)> {
-    let blocks: Vec<&Block> = level.start.experiment.iter().flat_map(|own| &own.blocks).collect();
-    let of = |block: &&Block| rate(level, block.measured..block.end).filter(|rate| *rate > 0.0);
+    let blocks = level.start.blocks();
+    let of = |block: &Block| rate(level, block.measured..block.end).filter(|rate| *rate > 0.0);
     let rates: Vec<Option<f64>> = blocks.iter().map(of).collect();
     let untouched = |place: Option<usize>| {
         let block = blocks.get(place?)?;
         (*rates.get(place?)?).filter(|_| block.perturbation.is_none())
     };
-    let one = |(place, block): (usize, &&Block)| {
+    let one = |(place, block): (usize, &Block)| {
         let perturbation = block.perturbation.clone()?;
         let beside = [untouched(place.checked_sub(1)), untouched(Some(place + 1))];
         let beside: Vec<f64> = beside.into_iter().flatten().collect();

@@ -65,20 +65,12 @@ impl<'a> Evidence<'a> {
         record: &RunRecord,
     ) -> Evidence<'a> {
         // Readings of a second mix blocks: what is used is that of the level in which nothing is slowed.
-        let saturated = record
-            .experiment
-            .iter()
-            .filter(|level| level.start.experiment.as_ref().is_some_and(|own| own.stage == Stage::Saturated));
-        let spans: Vec<Range<f64>> = saturated.map(|level| usage::hold(&level.start)).collect();
+        let is_saturated = |level: &&LevelRecord| level.start.stage() == Some(Stage::Saturated);
+        let saturated = record.experiment.iter().find(is_saturated);
         let used = |name: &str| {
-            let mean = |of: fn(&ComponentUsage) -> Option<Nanos>| {
-                let shares = spans.iter().filter_map(|span| {
-                    Some((usage::share(&record.components, name, span, of)?, span.end - span.start))
-                });
-                let (sum, time) =
-                    shares.fold((0.0, 0.0), |(sum, time), (share, own)| (sum + share * own, time + own));
-                (time > 0.0).then(|| sum / time)
-            };
+            let span = usage::hold(&saturated?.start);
+            let mean =
+                |of: fn(&ComponentUsage) -> Option<Nanos>| usage::share(&record.components, name, &span, of);
             Some(Used {
                 processor: mean(|usage| Some(usage.cpu))?,
                 thread: mean(|usage| usage.busiest_thread),
@@ -98,7 +90,7 @@ impl<'a> Evidence<'a> {
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), used(name)?)))
             .collect();
-        let blocks = levels.iter().flat_map(|level| &level.start.experiment).flat_map(|own| &own.blocks);
+        let blocks = levels.iter().flat_map(|level| level.start.blocks());
         let mut missing: Vec<String> = blocks
             .filter_map(|block| block.perturbation.as_ref())
             .filter(|wanted| !parts.iter().any(|part| part.components == wanted.components))
@@ -113,8 +105,7 @@ impl<'a> Evidence<'a> {
         missing.sort();
         missing.dedup();
         let untouched = |level: &&LevelRecord| {
-            let blocks = level.start.experiment.iter().flat_map(|own| &own.blocks);
-            let untouched = blocks.filter(|block| block.perturbation.is_none());
+            let untouched = level.start.blocks().iter().filter(|block| block.perturbation.is_none());
             untouched.flat_map(|block| block.measured..block.end).collect::<Vec<u16>>()
         };
         let mut threads: BTreeMap<u16, (f64, f64)> = BTreeMap::new();

@@ -23,7 +23,7 @@ impl Conductor {
     /// The orders of a level that is planned so: two of each block, so that the dose of what counts is told by itself.
     pub fn of(start: &LevelStart, epoch: i64) -> Conductor {
         let at = |sample: u16| start.hold_start + start.sample_begin(usize::from(sample));
-        let blocks = start.experiment.iter().flat_map(|own| &own.blocks);
+        let blocks = start.blocks().iter();
         let orders = blocks.flat_map(|block| {
             let order = |perturbation: &Perturbation, from, to| Order {
                 perturbation: perturbation.clone(),
