@@ -13,6 +13,7 @@ mod experiment;
 mod failure;
 mod identity;
 mod level_sequence;
+mod levels;
 pub mod live;
 mod observers;
 mod placement;
@@ -38,24 +39,22 @@ pub use placement::Placement;
 pub use so_far::SoFar;
 
 use controller::{ControllerError, Scene};
-use experiment::{Experiment, Step};
 use failure::Failure;
-use level_sequence::LevelSequence;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_capture::marker::MessageId;
 use plimsoll_load::clock::{Clock, wall_nanos};
-use plimsoll_load::engine::{Addresses, Engine, EngineError, Watch};
+use plimsoll_load::engine::{Addresses, Engine, Watch};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_model::message::Fate;
-use plimsoll_model::record::{DeathRecord, LevelRecord, LevelStart, Measurement, RunEnd, RunRecord};
-use plimsoll_model::{Metric, Nanos, RunId};
+use plimsoll_model::record::{RunEnd, RunRecord};
+use plimsoll_model::{Metric, RunId};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
 use plimsoll_scenario::plan::Captures;
 use plimsoll_scenario::plan::{Each, Plan, StepPlan};
-use plimsoll_store::{RunPosition, RunWriter, StoreError};
+use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, HostCheck, Severity};
 use run_capture::RunCapture;
 use running::Running;
@@ -416,7 +415,7 @@ fn control_and_run_levels(
             for (population, captures) in captured(&scenes).into_iter().enumerate() {
                 engine.give(population, captures);
             }
-            connect_and_run_levels((plan, id, own_processors), engine, watch)
+            levels::connect_and_run((plan, id, own_processors), engine, watch)
         }
         Err(error) => Err(error.into()),
     };
@@ -486,138 +485,4 @@ fn captured(scenes: &[(Scene<'_>, Captures)]) -> Vec<Captures> {
         like.map_or_else(|| own.clone(), |(_, captures)| captures.clone())
     };
     scenes.iter().map(of).collect()
-}
-
-fn connect_and_run_levels(
-    (plan, id, own_processors): (&Plan, RunId, bool),
-    engine: &mut Engine,
-    watch: &mut RunWatch,
-) -> Result<RunEnd, Failure> {
-    watch.step("connecting");
-    if let Some(told) = suspicion::too_few_files(plan, watch.platform_address()) {
-        watch.step(&told);
-        watch.note(&told);
-    }
-    let connected = engine.connect(watch);
-    engine.repeated_connections().iter().for_each(|told| watch.note(told));
-    connected?;
-    let mut sequence = LevelSequence::of(plan);
-    watch.expect_levels(sequence.levels());
-    let (mut records, mut levels, mut components) = (Vec::new(), Vec::new(), Vec::new());
-    let terms = identity::terms(plan);
-    let mut position = RunPosition::begin(terms.populations.len());
-    while let Some(next) = sequence.next(&records, &levels) {
-        if next.settle {
-            watch.step("letting the platform settle");
-            let held = records.last().map_or(plan.load.hold, |last: &LevelRecord| last.start.hold);
-            engine.settle(plan.load.warm_up + held + plan.load.drain, watch)?;
-        }
-        if plan.load.idle_before > Nanos::ZERO {
-            watch.step("leaving the platform without load");
-        }
-        let idle = engine.idle(plan.load.idle_before, watch)?;
-        if let Some(death) = watch.death() {
-            return Ok(RunEnd::PlatformDied(death));
-        }
-        let start = engine.plan_level(levels.len() as u16, next.level, (next.hold, None), watch)?;
-        let start = LevelStart { idle, ..start };
-        watch.begin_level(&start, next.purpose, sequence.number(levels.len() + 1));
-        let (mut end, stopped) = engine.run_level(&start, next.level, watch)?;
-        watch.end_level(&mut end, stopped);
-        let (gone, death) = (end.platform_gone, end.death.clone());
-        watch.measured_now(Measurement::LevelEnded(end));
-        if stopped {
-            // A store that failed also stops the level; `finish` tells.
-            return Ok(RunEnd::Interrupted);
-        }
-        let added = watch.added(id, &mut position)?;
-        components.extend(added.components);
-        for record in added.levels {
-            let level = plimsoll_analysis::summarize_level(&record, &terms, &components);
-            watch.level_ended(&level);
-            levels.push(level);
-            records.push(record);
-        }
-        if let Some(death) = death {
-            return Ok(RunEnd::PlatformDied(death));
-        }
-        if gone {
-            break;
-        }
-    }
-    if let Some(terms_of_it) = plan.load.experiment {
-        let besides = plan.load.warm_up + plan.load.drain;
-        let own = (&terms, plan.seed);
-        let experiment = Experiment::new(terms_of_it, own, watch.slowable(), own_processors, besides);
-        let settle = levels.last().is_some_and(|last: &LevelSummary| !last.is_met());
-        let ended =
-            run_experiment((plan, id, settle), experiment, (levels.len() as u16, position), engine, watch)?;
-        if ended != RunEnd::Complete {
-            return Ok(ended);
-        }
-    }
-    if plan.load.idle_after > Nanos::ZERO {
-        watch.step("leaving the platform without load after the last level");
-        // All levels have ended: who has seen enough loses nothing.
-        match engine.idle(plan.load.idle_after, watch) {
-            Ok(_) | Err(EngineError::Interrupted) => {}
-            Err(error) => return Err(error.into()),
-        }
-        if let Some(DeathRecord { component, status, .. }) = watch.death() {
-            watch
-                .note(&format!("{component} ended in the time without load after the last level ({status})"));
-        }
-    }
-    let listener = engine.listener(0);
-    // Of several populations each level says by itself who received nothing.
-    let alone = Some(plan).filter(|plan| plan.with_devices().count() == 1);
-    let silent = alone.and_then(|plan| suspicion::nothing_received(plan, &listener, &levels));
-    let refused = alone.and_then(|plan| suspicion::refused_content(plan, &levels));
-    silent.iter().chain(&refused).for_each(|told| watch.note(told));
-    Ok(RunEnd::Complete)
-}
-
-/// Runs the levels of an experiment, from that number on.
-fn run_experiment(
-    (plan, id, mut settle): (&Plan, RunId, bool),
-    mut experiment: Experiment<'_>,
-    (first, mut position): (u16, RunPosition),
-    engine: &mut Engine,
-    watch: &mut RunWatch,
-) -> Result<RunEnd, Failure> {
-    let mut done: Vec<LevelRecord> = Vec::new();
-    watch.expect_levels(None);
-    loop {
-        let next = match experiment.next(&done, engine.now()) {
-            Step::Level(next) => next,
-            Step::Over(told) => {
-                told.iter().for_each(|told| watch.note(told));
-                return Ok(RunEnd::Complete);
-            }
-        };
-        if settle {
-            watch.step("letting the platform settle");
-            engine.settle(plan.load.warm_up + next.hold.min(plan.load.hold) + plan.load.drain, watch)?;
-        }
-        let index = first + done.len() as u16;
-        let start = engine.plan_level(index, next.level, (next.hold, Some(next.samples)), watch)?;
-        let start = LevelStart { experiment: Some(next.experiment), ..start };
-        watch.begin_level(&start, next.purpose, done.len() + 1);
-        let (mut end, stopped) = engine.run_level(&start, next.level, watch)?;
-        watch.end_level(&mut end, stopped);
-        let (gone, death) = (end.platform_gone, end.death.clone());
-        watch.measured_now(Measurement::LevelEnded(end));
-        if stopped {
-            return Ok(RunEnd::Interrupted);
-        }
-        done.extend(watch.added(id, &mut position)?.levels);
-        if let Some(death) = death {
-            watch.note(&format!("{} ended while components were slowed", death.component));
-            return Ok(RunEnd::PlatformDied(death));
-        }
-        if gone {
-            return Ok(RunEnd::Complete);
-        }
-        settle = true;
-    }
 }
