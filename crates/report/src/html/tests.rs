@@ -5,7 +5,9 @@ use crate::chart::MOST_POINTS;
 use crate::chart::tests::data;
 use crate::terminal::Detail;
 use crate::text::Colour;
+use plimsoll_analysis::experiment::{Estimate, Experiment};
 use plimsoll_analysis::level::LevelVerdict;
+use plimsoll_analysis::limits::{Limit, LimitKind};
 use plimsoll_analysis::summarize;
 use plimsoll_model::record::{LevelOutages, RunEnd};
 use plimsoll_model::{Metric, Nanos, Verdict};
@@ -478,4 +480,30 @@ fn lines_of_equal_objectives_have_one_label() {
     let times = drawing(&page, "chart-times");
     assert_eq!(times.matches("class=\"named").count(), 1);
     assert!(times.contains("publish_p99 &lt; 50.0 ms, subscribe_p99 &lt; 50.0 ms"));
+}
+
+/// It has no load line, and no level that missed anything.
+#[test]
+fn the_headline_of_an_experiment_is_what_limits() {
+    let mut record = synthetic::record();
+    record.levels.clear();
+    let mut summary = summarize(&record);
+    summary.load_line = None;
+    let capacity = Estimate { mean: 191.2, ci95: None };
+    let (parts, faster, open) = (Vec::new(), Vec::new(), vec!["it is open whether a limits the load".into()]);
+    summary.experiment =
+        Some(Experiment { capacity, in_flight: 98, alone: None, stop: 0.3, parts, faster, open });
+    summary.verdict = Verdict::Invalid;
+    assert!(render(&record, &summary).contains("<h1>It is open what limits the load</h1>"));
+    summary.verdict = Verdict::Met;
+    summary.limits = vec![Limit {
+        component: Some("store".into()),
+        components: Vec::new(),
+        kind: LimitKind::Waiting,
+        evidence: Vec::new(),
+        elasticity: None,
+    }];
+    let page = render(&record, &summary);
+    assert!(page.contains("<h1>store limits the load at 191/s: its workers"), "{page:.3000}");
+    assert!(!page.contains("No load line"));
 }

@@ -43,6 +43,13 @@ fn headline(summary: &Summary) -> String {
     if let Some((death, level)) = dead {
         return format!("{} died at {}", death.component, level.load);
     }
+    // A run that is nothing but an experiment has no load line, and looks for none.
+    if let (Some(experiment), true, Verdict::Met | Verdict::Invalid) =
+        (&summary.experiment, summary.levels.is_empty(), summary.verdict)
+    {
+        let limit = summary.limits.first().map(|limit| limit.in_words(Some(experiment.capacity.mean)));
+        return limit.unwrap_or_else(|| "It is open what limits the load".into());
+    }
     match (&summary.load_line, summary.verdict) {
         (Some(line), _) => {
             let least = if line.at_least { "at least " } else { "" };
