@@ -13,7 +13,7 @@ use crate::objective::Standing;
 use crate::standing::standing;
 use crate::usage;
 use at_limit::at_limit;
-use captured::{Captured, Named};
+use captured::{Captured, Named, Which};
 use plimsoll_model::objective::{Objectives, Subject};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, LevelStart};
 use plimsoll_model::text::grouped;
@@ -79,8 +79,8 @@ pub struct Evidence<'a> {
 enum About {
     /// How much came to its end.
     Amount,
-    /// How long a message took.
-    Times,
+    /// How long messages took.
+    Times(Which),
     /// Something that says nothing of messages, as connecting.
     Other,
 }
@@ -169,10 +169,14 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
             });
         }
     }
-    if about == About::Other {
-        let culprit = if local { Culprit::Platform } else { Culprit::Unknown };
-        return Some(Blame::on(culprit, missed()));
-    }
+    let which = match about {
+        About::Times(which) => which,
+        About::Amount => Which::Slowest,
+        About::Other => {
+            let culprit = if local { Culprit::Platform } else { Culprit::Unknown };
+            return Some(Blame::on(culprit, missed()));
+        }
+    };
     let because = level.inference.as_ref().map(|inference| inference.publish_because);
     let (culprit, is_inferred) = match because {
         Some(PublishCause::Network | PublishCause::Retransmissions) => (Culprit::Network, true),
@@ -192,7 +196,7 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         Some(words) => Blame { evidence: format!("{}; {words}", blame.evidence), ..blame },
         None => blame,
     };
-    let named = || seen(captured.who_kept_them()).or_else(full);
+    let named = || seen(captured.who_kept_them(which)).or_else(full);
     Some(blame.named((culprit == Culprit::Platform).then(named).flatten()))
 }
 
@@ -213,13 +217,16 @@ fn about<'a>(
         Some(Subject::Delivered | Subject::Achieved) => About::Amount,
         Some(Subject::Quantile(metric, q)) if never_ended(level, metric, q) => About::Amount,
         Some(Subject::Connected) => About::Other,
-        Some(Subject::Quantile(metric, _) | Subject::Mean(metric)) => match metric {
+        Some(subject @ (Subject::Quantile(metric, _) | Subject::Mean(metric))) => match metric {
             PublishTime | PublishTimeFromSend | SubscribeTime | SubscribeTimeFromSend | Freshness => {
-                About::Times
+                About::Times(match subject {
+                    Subject::Quantile(_, q) => Which::of(q),
+                    _ => Which::Mean,
+                })
             }
             _ => About::Other,
         },
-        None => About::Times,
+        None => About::Times(Which::Slowest),
     };
     (about, first.and_then(|(_, standing)| standing.reason()), population)
 }

@@ -1,6 +1,6 @@
 //! What a capture adds to blame: which component of the platform it was.
 
-use crate::dissection::{DissectionSummary, OURSELVES, PhaseSummary, StallSummary};
+use crate::dissection::{DissectionSummary, OURSELVES, PhaseSummary, StallSummary, TimesSummary};
 use crate::level;
 use crate::usage;
 use plimsoll_model::record::{ComponentUsage, LevelStart};
@@ -12,8 +12,10 @@ const MOST: f64 = 0.9;
 const STAYED: f64 = 0.6;
 /// The same where that component alone stood still for a while.
 const STAYED_IN_STALL: f64 = 0.5;
-/// The part of the level's slowest times that its slowest stays must make.
-const OF_SLOWEST: f64 = 0.5;
+/// The part of the times that the objective looks at which the same ones of its stays must make.
+const OF_TIMES: f64 = 0.5;
+/// The quantile from which on an objective is about the slowest.
+const SLOW: f64 = 0.9;
 /// The part of the hold from which on a component waited so often for others that its messages may have waited for them, too.
 const ASKS: f64 = 0.3;
 /// The part of the hold from which on it waited so long for a processor that others may have kept it from its work.
@@ -24,6 +26,32 @@ pub(super) struct Captured<'a> {
     summary: Option<&'a DissectionSummary>,
     start: &'a LevelStart,
     components: &'a [ComponentUsage],
+}
+
+/// Which of many times an objective looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Their mean.
+    Mean,
+    /// Those of the most.
+    Usual,
+    /// Those of the slowest.
+    Slowest,
+}
+
+impl Which {
+    /// Those of a quantile.
+    pub fn of(q: f64) -> Which {
+        if q < SLOW { Which::Usual } else { Which::Slowest }
+    }
+
+    fn among(self, times: &TimesSummary) -> Option<f64> {
+        match self {
+            Which::Mean => times.mean,
+            Which::Usual => times.p50,
+            Which::Slowest => times.p99,
+        }
+    }
 }
 
 /// A component that was it.
@@ -108,11 +136,12 @@ impl<'a> Captured<'a> {
     }
 
     /// In whom messages stayed for most of their way, without that it waited for another component or for a processor. Who
-    /// stood still alone waited for nobody.
-    pub fn who_kept_them(&self) -> Option<Named> {
+    /// stood still alone waited for nobody. Its stays make up the times that were too long, and not others: jitter of a few
+    /// messages elsewhere excuses nobody who keeps all of them.
+    pub fn who_kept_them(&self, which: Which) -> Option<Named> {
         let traces = &self.phase()?.traces;
         let hop = traces.residences.iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
-        let slowest = traces.total.p99?;
+        let all = which.among(&traces.total)?;
         let waited =
             usage::share(self.components, &hop.component, &usage::hold(self.start), |usage| usage.run_delay);
         let still =
@@ -120,7 +149,7 @@ impl<'a> Captured<'a> {
         // Behind one that stood still messages queue in others, too.
         let most = if still.is_some() { STAYED_IN_STALL } else { STAYED };
         let is_it = hop.share >= most
-            && hop.times.p99.is_some_and(|stay| stay >= OF_SLOWEST * slowest)
+            && which.among(&hop.times).is_some_and(|stay| stay >= OF_TIMES * all)
             && (still.is_some() || hop.asks.is_some_and(|asks| asks < ASKS))
             && waited.is_some_and(|waited| waited < STARVED)
             && self.is_watched(&hop.component);
@@ -245,12 +274,33 @@ mod tests {
     fn whose_messages_wait_is_named_unless_it_waits_itself() {
         let named = |share, asks, waited| {
             let summary = summary(vec![hop("front", share, asks, 0), hop("store", 1.0 - share, 0.0, 0)]);
-            ask(&summary, waited, |captured| captured.who_kept_them().map(|named| named.component))
+            ask(&summary, waited, |captured| {
+                captured.who_kept_them(Which::Slowest).map(|named| named.component)
+            })
         };
         assert_eq!(named(0.8, 0.05, 10).as_deref(), Some("front"));
         assert_eq!(named(0.8, 0.95, 10), None, "it waits for the store");
         assert_eq!(named(0.8, 0.05, 700), None, "it had no processor");
         assert_eq!(named(0.55, 0.05, 10), None, "so does the other one");
+    }
+
+    #[test]
+    fn a_few_slow_messages_elsewhere_do_not_excuse_who_keeps_all_of_them() {
+        let times = |p50, p99| TimesSummary {
+            mean: Some(p50),
+            p50: Some(p50),
+            p99: Some(p99),
+            ..TimesSummary::default()
+        };
+        let mut summary = summary(vec![hop("front", 0.2, 0.0, 0), hop("store", 0.8, 0.0, 0)]);
+        let traces = &mut summary.phases[0].traces;
+        traces.total = times(25.0, 55.0);
+        (traces.residences[0].times, traces.residences[1].times) = (times(2.0, 30.0), times(20.0, 24.0));
+        let named =
+            |which| ask(&summary, 10, |captured| captured.who_kept_them(which).map(|named| named.component));
+        assert_eq!(named(Which::of(0.5)).as_deref(), Some("store"));
+        assert_eq!(named(Which::Mean).as_deref(), Some("store"));
+        assert_eq!(named(Which::of(0.99)), None, "the slowest were slow elsewhere");
     }
 
     #[test]
@@ -264,7 +314,7 @@ mod tests {
         let named = |stalls: Vec<StallSummary>| {
             let mut summary = summary(vec![hop("front", 0.55, 0.95, 0), hop("store", 0.45, 0.0, 0)]);
             summary.stalls = stalls;
-            ask(&summary, 10, |captured| captured.who_kept_them())
+            ask(&summary, 10, |captured| captured.who_kept_them(Which::Slowest))
         };
         let Named { component, did, evidence } = named(vec![stall("front")]).unwrap();
         assert_eq!((component.as_str(), did.as_str()), ("front", "kept messages for 55 % of their way"));
