@@ -10,6 +10,7 @@ mod argument;
 pub mod effect;
 mod evidence;
 mod forecast;
+pub mod latency;
 
 use crate::limits::Limit;
 use effect::Effect;
@@ -22,6 +23,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use forecast::Faster;
+pub use latency::{Latency, LatencyPart};
 
 /// A part whose elasticity is surely below this does not limit.
 const NOTHING: f64 = 0.15;
@@ -50,6 +52,9 @@ pub struct Experiment {
     pub parts: Vec<Part>,
     /// What a faster limiting part would buy; empty where none is known.
     pub faster: Vec<Faster>,
+    /// What a slower component does to the times that objectives look at, under a load that leaves room. Components that hardly compute
+    /// are not in it.
+    pub latencies: Vec<Latency>,
     /// Why there is no answer, or not the whole one, for people; empty where there is.
     pub open: Vec<String>,
 }
@@ -125,6 +130,18 @@ impl Part {
 }
 
 impl Experiment {
+    /// The components that were not slowed for latency.
+    pub fn not_in_latencies(&self) -> Vec<&str> {
+        let slowed = |name: &str| {
+            self.latencies.iter().any(|latency| latency.parts.iter().any(|part| part.component == name))
+        };
+        let single = self.parts.iter().filter_map(|part| match part.components.as_slice() {
+            [name] => Some(name.as_str()),
+            _ => None,
+        });
+        single.filter(|name| !slowed(name)).collect()
+    }
+
     /// The verdict on a run that is nothing but an experiment, and why.
     pub(crate) fn judge(&self, limits: &[Limit]) -> (Verdict, String) {
         match limits {
@@ -251,6 +268,7 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
         stop: large.start.longest_stop().unwrap_or_default().as_secs_f64(),
         parts,
         faster,
+        latencies: latency::of(record),
         open: argument.open,
     };
     Some((experiment, argument.limits))

@@ -258,7 +258,8 @@ impl Engine {
             LevelPlan::Rate(_)
             | LevelPlan::Listed { .. }
             | LevelPlan::InFlight(_)
-            | LevelPlan::Experiment(_) => 0.0,
+            | LevelPlan::Experiment(_)
+            | LevelPlan::ExperimentRate(_) => 0.0,
         };
         let samples = samples.unwrap_or(self.plan.load.samples);
         let messages = self.plan.messages_of(level);
@@ -533,7 +534,9 @@ impl Engine {
 /// What a level asks for, as it is recorded; `all` devices, where it connects all of those that it is about.
 fn asked(level: LevelPlan, all: Option<u32>) -> Load {
     match level {
-        LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => Load::Rate(rate),
+        LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::ExperimentRate(rate) => {
+            Load::Rate(rate)
+        }
         LevelPlan::InFlight(count) | LevelPlan::Experiment(count) => Load::InFlight(count),
         LevelPlan::Devices { devices, rate } => Load::Devices { devices, rate: (rate > 0.0).then_some(rate) },
         LevelPlan::ConnectRate(rate) => Load::ConnectRate { rate, devices: all },

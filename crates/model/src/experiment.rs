@@ -86,6 +86,8 @@ pub enum Stage {
     Large,
     /// Those for which that left the answer open are slowed by little, and pairs of them together.
     Small,
+    /// Those that compute, and those with a quota, are slowed under a load that leaves room: what becomes of latency.
+    Latency,
 }
 
 /// A level of an experiment, which is no load that anybody judges.

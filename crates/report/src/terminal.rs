@@ -1,7 +1,7 @@
 //! The result on 80 columns, with or without colour.
 
 mod details;
-mod limits;
+pub(crate) mod limits;
 
 use crate::plain;
 use crate::text::{Colour, Tint, bytes, count, floor_percent, hanging, paint, rate, time, wrapped};

@@ -3,16 +3,18 @@
 //! First one operation at a time, which tells how long a stop must be for a component that only waits to lose time by it. Then many
 //! at a time, which tells how many come to their end in a second. Then each part of the platform is slowed by much, and those of
 //! which that leaves the answer open by little, alone and in pairs: always in blocks in random order with untouched ones between,
-//! while so many operations are in flight that nobody else runs out of work during a stop (docs/why.md).
+//! while so many operations are in flight that nobody else runs out of work during a stop. Last, what computes is slowed by little
+//! under a load that leaves room, for latency (docs/why.md).
 
 mod conductor;
+mod latency;
 
 pub use conductor::Conductor;
 
 use plimsoll_analysis::experiment::{self, effect::Effect};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Stage};
-use plimsoll_model::record::{LevelRecord, Terms};
+use plimsoll_model::record::{ComponentUsage, LevelRecord, Terms};
 use plimsoll_scenario::plan::{ExperimentPlan, LevelPlan};
 use plimsoll_stats::distribution::random;
 
@@ -126,8 +128,8 @@ impl<'a> Experiment<'a> {
         Experiment { plan, terms, seed, parts, own_processors, besides, begun: None }
     }
 
-    /// What comes after the levels so far, at that time of the run.
-    pub fn next(&mut self, done: &[LevelRecord], now: Nanos) -> Step {
+    /// What comes after the levels so far, with what components used in them, at that time of the run.
+    pub fn next(&mut self, done: &[LevelRecord], components: &[ComponentUsage], now: Nanos) -> Step {
         let begun = *self.begun.get_or_insert(now);
         let most = self.plan.most_in_flight;
         let first = |stage, in_flight: u32, purpose| {
@@ -150,8 +152,17 @@ impl<'a> Experiment<'a> {
                 Ok(measures) => self.large(measures, left),
                 Err(why) => Step::Over(Some(format!("nothing was slowed: {why}"))),
             },
-            [_, _, large] => self.small(large, left),
-            [_, _, slowed @ ..] => self.again(slowed, left),
+            [.., last] if last.start.stage() == Some(Stage::Latency) => Step::Over(None),
+            [alone, saturated, slowed @ ..] => {
+                let next = match slowed {
+                    [large] => self.small(large, left),
+                    _ => self.again(slowed, left),
+                };
+                match next {
+                    Step::Over(None) => self.latency((alone, saturated), components, left),
+                    next => next,
+                }
+            }
         }
     }
 
@@ -291,18 +302,31 @@ impl<'a> Experiment<'a> {
                 self.plan.within.as_secs_f64() / 60.0
             )));
         }
-        // Of each level another one.
+        let blocks = self.blocks((perturbations, rounds, number), |own| (rest(own), counts(own)));
+        let samples = blocks.last().map_or(0, |block| block.end);
+        Step::Level(Box::new(NextLevel {
+            level: LevelPlan::Experiment(in_flight),
+            hold: sample * i64::from(samples),
+            samples,
+            experiment: ExperimentLevel { stage, blocks },
+            purpose,
+        }))
+    }
+
+    /// Blocks in which each of them is slowed once a round, in random order, with an untouched one before each and at the end. The
+    /// length of a block has the samples in which the platform comes to rest, and those that count. Each level has another order.
+    fn blocks(
+        &self,
+        (perturbations, rounds, number): (&[Perturbation], usize, usize),
+        length: impl Fn(Option<&Perturbation>) -> (u16, u16),
+    ) -> Vec<Block> {
         let mut random = random(self.seed, &[STREAM, number as u64]);
         let mut blocks: Vec<Block> = Vec::new();
         let mut add = |perturbation: Option<&Perturbation>| {
+            let (rest, counts) = length(perturbation);
             let begin = blocks.last().map_or(0, |block| block.end);
-            let (measured, counts) = (begin + rest(perturbation), counts(perturbation));
-            blocks.push(Block {
-                perturbation: perturbation.cloned(),
-                begin,
-                measured,
-                end: measured + counts,
-            });
+            let (measured, end) = (begin + rest, begin + rest + counts);
+            blocks.push(Block { perturbation: perturbation.cloned(), begin, measured, end });
         };
         for _ in 0..rounds {
             let mut order: Vec<&Perturbation> = perturbations.iter().collect();
@@ -313,14 +337,7 @@ impl<'a> Experiment<'a> {
             }
         }
         add(None);
-        let samples = blocks.last().map_or(0, |block| block.end);
-        Step::Level(Box::new(NextLevel {
-            level: LevelPlan::Experiment(in_flight),
-            hold: sample * i64::from(samples),
-            samples,
-            experiment: ExperimentLevel { stage, blocks },
-            purpose,
-        }))
+        blocks
     }
 }
 
@@ -389,9 +406,9 @@ mod tests {
         let terms = Terms { qos: 1, ..Terms::default() };
         let plan = ExperimentPlan { within: Nanos::from_secs(within), ..PLAN };
         let mut experiment = Experiment::new(plan, (&terms, 7), parts(names), true, Nanos::from_secs(1));
-        assert!(matches!(experiment.next(&[], Nanos::ZERO), Step::Level(_)));
+        assert!(matches!(experiment.next(&[], &[], Nanos::ZERO), Step::Level(_)));
         let done = [level(Stage::Alone, 100, took), level(Stage::Saturated, rate, took)];
-        experiment.next(&done, Nanos::from_secs(20))
+        experiment.next(&done, &[], Nanos::from_secs(20))
     }
 
     #[test]
@@ -427,6 +444,6 @@ mod tests {
         assert!(why.contains("load.experiment.within allows 1"), "{why}");
         let terms = Terms::default();
         let mut none = Experiment::new(PLAN, (&terms, 7), Vec::new(), false, Nanos::ZERO);
-        assert!(matches!(none.next(&[], Nanos::ZERO), Step::Over(Some(_))));
+        assert!(matches!(none.next(&[], &[], Nanos::ZERO), Step::Over(Some(_))));
     }
 }

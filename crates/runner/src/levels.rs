@@ -7,7 +7,7 @@ use crate::watch::RunWatch;
 use crate::{identity, suspicion};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, EngineError};
-use plimsoll_model::record::{DeathRecord, LevelRecord, LevelStart, Measurement, RunEnd};
+use plimsoll_model::record::{ComponentUsage, DeathRecord, LevelRecord, LevelStart, Measurement, RunEnd};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{LevelPlan, Plan};
 use plimsoll_store::RunPosition;
@@ -107,10 +107,10 @@ fn run_experiment(
     engine: &mut Engine,
     watch: &mut RunWatch,
 ) -> Result<RunEnd, Failure> {
-    let mut done: Vec<LevelRecord> = Vec::new();
+    let (mut done, mut components): (Vec<LevelRecord>, Vec<ComponentUsage>) = (Vec::new(), Vec::new());
     watch.expect_levels(None);
     loop {
-        let next = match experiment.next(&done, engine.now()) {
+        let next = match experiment.next(&done, &components, engine.now()) {
             Step::Level(next) => next,
             Step::Over(told) => {
                 told.iter().for_each(|told| watch.note(told));
@@ -128,7 +128,9 @@ fn run_experiment(
         if ended.stopped {
             return Ok(RunEnd::Interrupted);
         }
-        done.extend(watch.added(id, &mut position)?.levels);
+        let added = watch.added(id, &mut position)?;
+        done.extend(added.levels);
+        components.extend(added.components);
         if let Some(death) = ended.death {
             watch.note(&format!("{} ended while components were slowed", death.component));
             return Ok(RunEnd::PlatformDied(death));

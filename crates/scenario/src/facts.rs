@@ -353,7 +353,9 @@ impl Plan {
             .levels
             .iter()
             .map(|level| match level {
-                LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => grouped(*rate),
+                LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::ExperimentRate(rate) => {
+                    grouped(*rate)
+                }
                 LevelPlan::InFlight(count) | LevelPlan::Experiment(count) => grouped(f64::from(*count)),
                 LevelPlan::Devices { devices, .. } => grouped(f64::from(*devices)),
                 LevelPlan::ConnectRate(rate) => grouped(*rate),
@@ -366,7 +368,9 @@ impl Plan {
             }
             Some(LevelPlan::Devices { .. }) => "devices, idle".to_owned(),
             Some(LevelPlan::ConnectRate(_)) => "connections per second, idle devices".to_owned(),
-            Some(LevelPlan::Rate(_) | LevelPlan::Listed { .. }) | None => "per second".to_owned(),
+            Some(LevelPlan::Rate(_) | LevelPlan::Listed { .. } | LevelPlan::ExperimentRate(_)) | None => {
+                "per second".to_owned()
+            }
         };
         let levels = match shown.as_slice() {
             [first, second, .., last] if shown.len() > 12 => {

@@ -466,6 +466,8 @@ pub enum LevelPlan {
     InFlight(u32),
     /// The same in an experiment, whatever the model. Where messages are delivered, an operation ends with that.
     Experiment(u32),
+    /// Operations per second in an experiment, whatever the model.
+    ExperimentRate(f64),
     /// So many devices are connected, those that are missing at the scenario's connect rate.
     Devices {
         /// The first so many of the population.
@@ -481,19 +483,29 @@ impl LevelPlan {
     /// What levels are ordered by: operations per second, operations in flight, devices, connections per second.
     pub fn load(self) -> f64 {
         match self {
-            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => rate,
+            LevelPlan::Rate(rate)
+            | LevelPlan::Listed { rate, .. }
+            | LevelPlan::ExperimentRate(rate)
+            | LevelPlan::ConnectRate(rate) => rate,
             LevelPlan::InFlight(count) | LevelPlan::Experiment(count) => f64::from(count),
             LevelPlan::Devices { devices, .. } => f64::from(devices),
-            LevelPlan::ConnectRate(rate) => rate,
         }
     }
 
     /// Operations per second that are due; zero where the platform decides or nothing is.
     pub fn rate(self) -> f64 {
         match self {
-            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::Devices { rate, .. } => rate,
+            LevelPlan::Rate(rate)
+            | LevelPlan::Listed { rate, .. }
+            | LevelPlan::ExperimentRate(rate)
+            | LevelPlan::Devices { rate, .. } => rate,
             LevelPlan::InFlight(_) | LevelPlan::Experiment(_) | LevelPlan::ConnectRate(_) => 0.0,
         }
+    }
+
+    /// Whether it is one of an experiment, which has a length of its own.
+    pub fn is_of_experiment(self) -> bool {
+        matches!(self, LevelPlan::Experiment(_) | LevelPlan::ExperimentRate(_))
     }
 
     /// Whether the level connects devices itself.

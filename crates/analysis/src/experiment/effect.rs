@@ -149,7 +149,7 @@ fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)> {
 
 /// The dose that a block had: the least of its components, as recorded, or the wanted one of a run that recorded none. `None` where
 /// hardly any was delivered.
-fn delivered(level: &LevelRecord, block: &Block, wanted: &Perturbation, doses: &[Gauge]) -> Option<f64> {
+pub fn delivered(level: &LevelRecord, block: &Block, wanted: &Perturbation, doses: &[Gauge]) -> Option<f64> {
     let end = level.start.hold_start + level.start.sample_begin(usize::from(block.end));
     let begin = level.start.hold_start + level.start.sample_begin(usize::from(block.measured));
     let of = |subject: &str| {

@@ -8,6 +8,7 @@ use crate::partly_open::{Behaviour, PartlyOpen};
 use crate::recorder::Timeline;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Model, Plan};
+use plimsoll_stats::distribution::InterArrival;
 use std::iter::Peekable;
 
 /// Where messages of a level come from.
@@ -44,12 +45,24 @@ impl Workload {
     }
 }
 
-/// The arrival process of a population in a level of the open model; `number` is that of the level.
+/// The arrival process of a population in a level of the open model, and in such a one of an experiment; `number` is that of the
+/// level.
 pub(crate) fn process_of(plan: &Plan, level: LevelPlan, number: u16) -> Option<Process> {
-    let Model::Open { arrivals: gaps, per } = plan.load.model else { return None };
+    let (gaps, per) = match (level, &plan.load.model) {
+        (_, Model::Open { arrivals, per }) => (*arrivals, *per),
+        (LevelPlan::ExperimentRate(_), Model::PartlyOpen { arrivals, .. }) => {
+            (*arrivals, ArrivalsPer::Population)
+        }
+        (LevelPlan::ExperimentRate(_), Model::Closed { .. }) => {
+            (InterArrival::Exponential, ArrivalsPer::Population)
+        }
+        _ => return None,
+    };
     let (rate, devices) = match level {
         LevelPlan::Devices { devices, rate } => (rate, devices),
-        LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => (rate, plan.devices),
+        LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::ExperimentRate(rate) => {
+            (rate, plan.devices)
+        }
         LevelPlan::ConnectRate(_) => (0.0, plan.devices),
         LevelPlan::InFlight(_) | LevelPlan::Experiment(_) => return None,
     };

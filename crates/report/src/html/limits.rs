@@ -3,9 +3,10 @@
 use crate::html::level::per_second;
 use crate::html::table::{Column, interval_cell, number_cell, table};
 use maud::{Markup, html};
-use plimsoll_analysis::experiment::{Experiment, Faster, Part};
+use plimsoll_analysis::experiment::{Experiment, Faster, Latency, LatencyPart, Part};
 use plimsoll_analysis::limits::Limit;
 use plimsoll_analysis::summary::Summary;
+use plimsoll_model::Nanos;
 
 /// Whether something limits, or was looked for.
 pub fn known(summary: &Summary) -> bool {
@@ -20,6 +21,7 @@ pub fn body(summary: &Summary) -> Markup {
             @for open in &experiment.open { p { (open) } }
             (parts(experiment))
             @if !experiment.faster.is_empty() { (faster(experiment)) }
+            @if let Some(first) = experiment.latencies.first() { (latencies(first.rate, experiment)) }
         }
     }
 }
@@ -82,4 +84,34 @@ fn faster(experiment: &Experiment) -> Markup {
     };
     let rows: Vec<Markup> = experiment.faster.iter().map(row).collect();
     table(&columns, &rows)
+}
+
+fn latencies(rate: f64, experiment: &Experiment) -> Markup {
+    let columns = [
+        Column::Text("Latency"),
+        Column::Number("Untouched"),
+        Column::Text("Slowed"),
+        Column::Number("Elasticity, 95\u{a0}% interval"),
+    ];
+    let row = |(latency, part): (&Latency, &LatencyPart)| {
+        html! {
+            tr {
+                th scope="row" { (latency.objective) }
+                (number_cell(Some(Nanos::from_secs_f64(latency.untouched.mean).to_string())))
+                td { (part.component) }
+                (interval_cell(Some(part.elasticity.mean), part.elasticity.ci95, |value| format!("{value:.2}")))
+            }
+        }
+    };
+    let all =
+        experiment.latencies.iter().flat_map(|latency| latency.parts.iter().map(move |part| (latency, part)));
+    let rows: Vec<Markup> = all.map(row).collect();
+    let waiting = experiment.not_in_latencies();
+    html! {
+        p {
+            "Latency at " (per_second(rate)) ": at an elasticity of 1 the time rises as much as the component becomes slower."
+            @if !waiting.is_empty() { " Not slowed, since they hardly compute: " (waiting.join(", ")) "." }
+        }
+        (table(&columns, &rows))
+    }
 }

@@ -5,7 +5,7 @@ use crate::chart::MOST_POINTS;
 use crate::chart::tests::data;
 use crate::terminal::Detail;
 use crate::text::Colour;
-use plimsoll_analysis::experiment::{Estimate, Experiment};
+use plimsoll_analysis::experiment::{Estimate, Experiment, Latency, LatencyPart};
 use plimsoll_analysis::level::LevelVerdict;
 use plimsoll_analysis::limits::{Limit, LimitKind};
 use plimsoll_analysis::summarize;
@@ -491,8 +491,16 @@ fn the_headline_of_an_experiment_is_what_limits() {
     summary.load_line = None;
     let capacity = Estimate { mean: 191.2, ci95: None };
     let (parts, faster, open) = (Vec::new(), Vec::new(), vec!["it is open whether a limits the load".into()]);
-    summary.experiment =
-        Some(Experiment { capacity, in_flight: 98, alone: None, stop: 0.3, parts, faster, open });
+    summary.experiment = Some(Experiment {
+        capacity,
+        in_flight: 98,
+        alone: None,
+        stop: 0.3,
+        parts,
+        faster,
+        latencies: Vec::new(),
+        open,
+    });
     summary.verdict = Verdict::Invalid;
     assert!(render(&record, &summary).contains("<h1>It is open what limits the load</h1>"));
     summary.verdict = Verdict::Met;
@@ -506,4 +514,33 @@ fn the_headline_of_an_experiment_is_what_limits() {
     let page = render(&record, &summary);
     assert!(page.contains("<h1>store limits the load at 191/s: its workers"), "{page:.3000}");
     assert!(!page.contains("No load line"));
+}
+
+#[test]
+fn what_slower_components_do_to_latency_stands_with_the_limits() {
+    let mut record = synthetic::record();
+    record.levels.clear();
+    let mut summary = summarize(&record);
+    let estimate = |mean: f64| Estimate { mean, ci95: Some([mean - 0.1, mean + 0.1]) };
+    let latency = Latency {
+        objective: "publish_p99".into(),
+        rate: 114.0,
+        untouched: estimate(0.25),
+        parts: vec![LatencyPart { component: "front".into(), elasticity: estimate(1.4) }],
+    };
+    summary.experiment = Some(Experiment {
+        capacity: Estimate { mean: 190.0, ci95: None },
+        in_flight: 98,
+        alone: None,
+        stop: 0.3,
+        parts: Vec::new(),
+        faster: Vec::new(),
+        latencies: vec![latency],
+        open: Vec::new(),
+    });
+    let page = render(&record, &summary);
+    assert!(page.contains("publish_p99") && page.contains("Latency at 114"), "{page:.3000}");
+    let told = crate::terminal::limits::render(&summary);
+    assert!(told.contains("front") && told.contains("1.30 to 1.50") && told.contains("at 114/s"), "{told}");
+    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
 }

@@ -1,8 +1,8 @@
 //! What limits the load, by which evidence, and what a faster part would buy.
 
 use crate::plain;
-use crate::text::{rate, wrapped};
-use plimsoll_analysis::experiment::{Estimate, Experiment, Faster, Part};
+use crate::text::{rate, time, wrapped};
+use plimsoll_analysis::experiment::{Estimate, Experiment, Faster, Latency, Part};
 use plimsoll_analysis::summary::Summary;
 use std::fmt::Write;
 
@@ -23,7 +23,8 @@ pub fn render(summary: &Summary) -> String {
     }
     experiment.open.iter().for_each(|open| out += &lines(open, "  "));
     out += &format!("\n{}", parts(experiment));
-    out + &faster(experiment)
+    out += &faster(experiment);
+    out + &latencies(experiment)
 }
 
 fn lines(text: &str, indent: &str) -> String {
@@ -50,6 +51,30 @@ fn parts(experiment: &Experiment) -> String {
         experiment.stop * 1e3
     );
     out + &lines(&told, "  ")
+}
+
+/// What a slower component does to the times that objectives look at.
+fn latencies(experiment: &Experiment) -> String {
+    let Some(Latency { rate: load, .. }) = experiment.latencies.first() else { return String::new() };
+    let mut out = format!("\n  {:<NAME$}{:>11}{:>17}{:>16}\n", "latency", "elasticity", "95 %", "untouched");
+    for latency in &experiment.latencies {
+        let untouched = time(Some(latency.untouched.mean));
+        let key: String = plain::line(&latency.objective).chars().take(2 * NAME).collect();
+        let _ = writeln!(out, "  {key:<50}{untouched:>16}");
+        for part in &latency.parts {
+            let Estimate { mean, ci95 } = part.elasticity;
+            let range = ci95.map(|[lo, hi]| format!("{lo:.2} to {hi:.2}")).unwrap_or_default();
+            let name: String = plain::line(&part.component).chars().take(NAME - 3).collect();
+            let _ = writeln!(out, "    {name:<20}{mean:>11.2}{range:>17}");
+        }
+    }
+    let waiting = experiment.not_in_latencies();
+    let but = if waiting.is_empty() {
+        String::new()
+    } else {
+        format!("; not slowed, since they hardly compute: {}", waiting.join(", "))
+    };
+    out + &lines(&format!("at {}/s{but}", rate(load.round())), "  ")
 }
 
 /// What a part allows by itself.

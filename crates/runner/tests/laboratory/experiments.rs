@@ -314,6 +314,49 @@ fn forecasts_hold_when_the_limit_becomes_faster() {
     assert!(within as f64 >= all as f64 * 0.9, "{within} of {all}");
 }
 
+/// The mean time of a row of exponential servers at a rate, by queueing theory (M/M/1 in tandem).
+fn mean_time(services: &[f64], rate: f64) -> f64 {
+    services.iter().map(|service| service / (1.0 - rate * service)).sum()
+}
+
+#[test]
+fn latency_rises_with_a_slower_component_as_theory_says() {
+    let (mut near, mut all) = (0, 0);
+    for seed in 0..(seeds() / 10).max(1) {
+        let services = [between(seed, 2e-3, 4e-3), 6e-3, between(seed + 1, 1e-3, 3e-3)];
+        let stations = vec![
+            Station::of(services[0], ""),
+            Station::of(services[1], ""),
+            Station::of(services[2], ", processor: 0 %"),
+        ];
+        let setup = Setup {
+            objectives: "publish_mean: < 1 s, publish_p99: < 5 s".into(),
+            ..Row { stations, ..Row::default() }
+                .setup("warm_up: 1s, experiment: { with_levels: false }".into())
+        };
+        let summary = setup.run(seed);
+        let experiment = summary.experiment.unwrap();
+        let keys: Vec<&str> = experiment.latencies.iter().map(|latency| latency.objective.as_str()).collect();
+        assert_eq!(keys.len(), 2, "{keys:?}");
+        // Nothing can be said of one that sleeps through short stops.
+        assert_eq!(experiment.not_in_latencies(), ["s2"]);
+        let mean = experiment.latencies.iter().find(|latency| latency.objective == "publish_mean").unwrap();
+        for part in &mean.parts {
+            let place = usize::from(part.component == "s1");
+            let mut slower = services;
+            slower[place] /= 0.6;
+            let rise = mean_time(&slower, mean.rate) / mean_time(&services, mean.rate) - 1.0;
+            let [lo, hi] = part.elasticity.ci95.unwrap();
+            println!("seed {seed}: {} {lo:.2} to {hi:.2}, by theory {:.2}", part.component, rise * 1.5);
+            all += 1;
+            near += usize::from((lo..=hi).contains(&(rise * 1.5)));
+        }
+    }
+    println!("latency: {near} of {all} intervals cover");
+    // Nominal 95 %; of few, one may miss.
+    assert!(near + 1 >= all || near as f64 >= 0.88 * all as f64, "{near} of {all}");
+}
+
 /// Where the generator has no more to give, or nothing is left to be slowed, no component is named.
 #[test]
 fn nobody_is_named_where_the_generator_limits() {

@@ -88,6 +88,11 @@ impl Plan {
                 let rate = |plan: &&Plan| plan.own_rate(level).unwrap_or_else(|| part(plan));
                 plans.iter().map(rate).map(LevelPlan::Rate).collect()
             }
+            LevelPlan::ExperimentRate(rate) => {
+                let weights: f64 = plans.iter().map(|plan| plan.weight()).sum();
+                let part = |plan: &&Plan| rate * plan.weight() / weights.max(f64::MIN_POSITIVE);
+                plans.iter().map(|plan| LevelPlan::ExperimentRate(part(plan))).collect()
+            }
             LevelPlan::InFlight(count) | LevelPlan::Experiment(count) => {
                 let weights = plans.iter().map(|plan| plan.weight()).collect::<Vec<_>>();
                 let share = if level == LevelPlan::Experiment(count) {
@@ -112,7 +117,7 @@ impl Plan {
 
     /// After how many messages of all populations together the hold of a level of the run ends; `None` where it ends by time.
     pub fn messages_of(&self, level: LevelPlan) -> Option<u64> {
-        let count = self.load.count.filter(|_| !matches!(level, LevelPlan::Experiment(_)))?;
+        let count = self.load.count.filter(|_| !level.is_of_experiment())?;
         Some(count.messages(level, self.all_devices()))
     }
 
@@ -120,7 +125,7 @@ impl Plan {
     /// to its devices.
     pub fn messages_of_each(&self, level: LevelPlan) -> Vec<Option<u64>> {
         let shares = self.shares_of(level);
-        match self.load.count.filter(|_| !matches!(level, LevelPlan::Experiment(_))) {
+        match self.load.count.filter(|_| !level.is_of_experiment()) {
             Some(CountPlan::Messages(messages)) => {
                 let weights: Vec<f64> = shares.iter().map(|share| share.load()).collect();
                 apportioned(messages, &weights).into_iter().map(u64::from).map(Some).collect()

@@ -1,0 +1,152 @@
+//! What a slower component does to the times that objectives look at, under a load that leaves room. Its elasticity is that of the
+//! time: 1 where it rises as much as the component becomes slower, more where queues grow with it. A message that comes while the
+//! component is stopped waits for the rest of the stop, and so would it before any other component: that wait accuses nobody, and is
+//! taken off.
+
+use super::Estimate;
+use super::effect::{delivered, student};
+use crate::usage;
+use plimsoll_model::experiment::{Block, Means, Perturbation, Stage};
+use plimsoll_model::objective::{Objective, Subject};
+use plimsoll_model::record::{ComponentUsage, Gauge, LevelRecord, RunRecord, Terms};
+use plimsoll_model::{Histogram, Load, Metric, Nanos};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A time that an objective looks at, and by how much it rises with the time that components take.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Latency {
+    /// The objective's key, such as `publish_p99`.
+    pub objective: String,
+    /// Operations per second meanwhile.
+    pub rate: f64,
+    /// The time in seconds while nothing was slowed: mean over blocks.
+    pub untouched: Estimate,
+    /// The components that were slowed, the highest elasticity first.
+    pub parts: Vec<LatencyPart>,
+}
+
+/// What one component does to it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct LatencyPart {
+    /// The component.
+    pub component: String,
+    /// The relative rise of the time by the relative rise of what the component takes. For a quantile above the median, the lower end
+    /// of the interval takes a whole stop off.
+    pub elasticity: Estimate,
+}
+
+/// The objectives that look at a time of messages, of all populations together.
+pub fn objectives(terms: &Terms) -> impl Iterator<Item = &Objective> {
+    use Metric::{PublishTime, PublishTimeFromSend, SubscribeTime, SubscribeTimeFromSend};
+    terms.objectives.level.iter().filter(|objective| {
+        let metric = match objective.subject {
+            Subject::Quantile(metric, _) | Subject::Mean(metric) => metric,
+            _ => return false,
+        };
+        objective.population.is_none()
+            && matches!(metric, PublishTime | PublishTimeFromSend | SubscribeTime | SubscribeTimeFromSend)
+    })
+}
+
+/// Processors that a component used in the hold of a level.
+pub fn processor_of(name: &str, level: &LevelRecord, components: &[ComponentUsage]) -> Option<f64> {
+    usage::share(components, name, &usage::hold(&level.start), |usage| Some(usage.cpu))
+}
+
+/// One for each objective whose time was seen; none where no level was for that.
+pub fn of(record: &RunRecord) -> Vec<Latency> {
+    let is_it = |level: &&LevelRecord| level.start.stage() == Some(Stage::Latency);
+    let Some(level) = record.experiment.iter().find(is_it) else { return Vec::new() };
+    objectives(&record.terms).filter_map(|objective| of_objective(objective, level, &record.gauges)).collect()
+}
+
+fn of_objective(objective: &Objective, level: &LevelRecord, doses: &[Gauge]) -> Option<Latency> {
+    let blocks = level.start.blocks();
+    let times: Vec<Option<f64>> =
+        blocks.iter().map(|block| time_in(block, level, objective.subject)).collect();
+    let untouched =
+        |place: usize| blocks.get(place).filter(|block| block.perturbation.is_none()).and(times[place]);
+    let all: Vec<f64> = (0..blocks.len()).filter_map(untouched).collect();
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let mut seen: Vec<(String, Vec<Rise>)> = Vec::new();
+    for (place, block) in blocks.iter().enumerate() {
+        let Some(perturbation) = &block.perturbation else { continue };
+        let beside = [place.checked_sub(1), Some(place + 1).filter(|next| *next < blocks.len())];
+        let beside: Vec<f64> = beside.into_iter().flatten().filter_map(untouched).collect();
+        let (Some(time), Some(dose)) = (times[place], delivered(level, block, perturbation, doses)) else {
+            continue;
+        };
+        if beside.is_empty() {
+            continue;
+        }
+        let rise = Rise::of((time, mean(&beside)), dose, perturbation);
+        let component = perturbation.components.join(" and ");
+        match seen.iter_mut().find(|(known, _)| *known == component) {
+            Some((_, rises)) => rises.push(rise),
+            None => seen.push((component, vec![rise])),
+        }
+    }
+    let is_tail = matches!(objective.subject, Subject::Quantile(_, q) if q > 0.5);
+    let part = |(component, rises): (String, Vec<Rise>)| {
+        let values: Vec<f64> = rises.iter().map(|rise| rise.elasticity).collect();
+        let more = mean(&rises.iter().map(|rise| rise.of_rest).collect::<Vec<f64>>());
+        let mut elasticity = Estimate::of(mean(&values), student(&values));
+        if is_tail {
+            elasticity.ci95 = elasticity.ci95.map(|[lo, hi]| [lo - more, hi]);
+        }
+        LatencyPart { component, elasticity }
+    };
+    let mut parts: Vec<LatencyPart> = seen.into_iter().map(part).collect();
+    parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
+    let Load::Rate(rate) = level.start.load else { return None };
+    (!parts.is_empty()).then(|| Latency {
+        objective: objective.key(),
+        rate,
+        untouched: Estimate::of(mean(&all), student(&all)),
+        parts,
+    })
+}
+
+/// What became of a time in one block.
+struct Rise {
+    elasticity: f64,
+    /// What the elasticity would be less, had the message waited for a whole stop.
+    of_rest: f64,
+}
+
+impl Rise {
+    fn of((time, untouched): (f64, f64), dose: f64, perturbation: &Perturbation) -> Rise {
+        let stop = perturbation.stop.as_secs_f64();
+        // Of the messages that come while it is stopped, each waits for half of a stop on average.
+        let (stop, waited) = match perturbation.means {
+            Means::Stop => (stop, dose * stop / 2.0),
+            Means::Quota | Means::Occupy => (0.0, 0.0),
+        };
+        let slower = 1.0 / (1.0 - dose) - 1.0;
+        let of = |longer: f64| longer / untouched / slower;
+        Rise { elasticity: of(time - waited - untouched), of_rest: of(stop - waited) }
+    }
+}
+
+/// The time of the messages in the part of a block that counts.
+fn time_in(block: &Block, level: &LevelRecord, subject: Subject) -> Option<f64> {
+    let metric = match subject {
+        Subject::Quantile(metric, _) | Subject::Mean(metric) => metric,
+        _ => return None,
+    };
+    let mut all = Histogram::new();
+    for sample in block.measured..block.end {
+        let sample = level.samples.get(usize::from(sample))?.as_ref()?;
+        sample.histograms.get(&metric).into_iter().for_each(|own| all.merge(own));
+    }
+    let seconds = |time: Nanos| time.as_secs_f64();
+    match subject {
+        Subject::Quantile(_, q) => all.quantile(q).map(seconds),
+        _ => all.mean().map(|nanos| nanos / 1e9),
+    }
+    .filter(|time| *time > 0.0)
+}
