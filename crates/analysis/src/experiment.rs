@@ -11,6 +11,7 @@ pub mod effect;
 mod evidence;
 mod forecast;
 pub mod latency;
+mod silence;
 
 use crate::limits::Limit;
 use effect::Effect;
@@ -24,6 +25,7 @@ use serde::Serialize;
 
 pub use forecast::Faster;
 pub use latency::{Latency, LatencyPart};
+pub use silence::Silence;
 
 /// A part whose elasticity is surely below this does not limit.
 const NOTHING: f64 = 0.15;
@@ -107,6 +109,8 @@ pub struct Part {
     /// What a small dose of long stops did.
     #[serde(skip)]
     small: Option<SmallDose>,
+    /// Its few long stops, and those of them in which nothing came to its end from the beginning on.
+    pub silence: Silence,
     /// Operations per second that it allows by itself; null where it was not seen to bound anything.
     pub capacity: Option<Estimate>,
     /// Operations per second that it allows at least.
@@ -207,7 +211,10 @@ pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
         // What slows next to nothing, and pairs, decide nothing by a narrower interval.
         let matters =
             |interval: &Interval| interval.hi > NOTHING && interval.hi - interval.lo > 2.0 * SETTLED;
+        // Who sometimes holds what others need is known by that.
+        let is_known = own.is_some_and(|effect| effect.silence.is_sometimes());
         perturbation.components.len() == 1
+            && !is_known
             && own.is_some_and(|own| own.interval.is_none_or(|interval| matters(&interval)))
     };
     let Some(last) = levels.last() else { return Vec::new() };
@@ -310,6 +317,7 @@ fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part 
             elasticity: Estimate::of(small.elasticity, small.interval),
         }),
         at_least: allows(ends[1].clamp(0.0, 1.5)),
+        silence: all.into_iter().flatten().map(|effect| effect.silence).sum(),
         capacity: bounds.then_some(own),
         used: None,
     }

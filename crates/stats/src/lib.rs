@@ -5,6 +5,7 @@ pub mod batches;
 pub mod boxplot;
 pub mod distribution;
 pub mod mean;
+pub mod proportion;
 pub mod quantile;
 pub mod queue;
 pub mod regression;

@@ -58,7 +58,7 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
     };
     let contenders: Vec<&Part> = evidence.single().filter(may_decide).collect();
     if contenders.len() > 1
-        && let Some(limit) = by_short_stops(&contenders, evidence)
+        && let Some(limit) = by_short_stops(&contenders, evidence).or_else(|| held(&contenders, evidence))
     {
         return found(limit);
     }
@@ -132,11 +132,14 @@ fn one(own: &Part, contenders: &[&Part], evidence: &Evidence<'_>) -> Argument {
             components.join(", ")
         ));
     }
-    let rest = evidence.single().filter(|other| *other != own).map(|other| other.elasticity.ends()[1]);
-    let excluded = rest
-        .reduce(f64::max)
-        .map(|highest| format!("each other component was slowed as well: elasticity {highest:.2} at most"));
-    found(alone(own, excluded, evidence))
+    found(alone(own, excluded(&[own], evidence), evidence))
+}
+
+/// By what every other component is excluded, for people.
+fn excluded(named: &[&Part], evidence: &Evidence<'_>) -> Option<String> {
+    let rest = evidence.single().filter(|part| !named.contains(part)).map(|part| part.elasticity.ends()[1]);
+    let highest = rest.reduce(f64::max)?;
+    Some(format!("each other component was slowed as well: elasticity {highest:.2} at most"))
 }
 
 /// Of components each of which may decide: stops that are short beside an operation slow those that compute, and only them. What these
@@ -187,6 +190,27 @@ fn lock(members: &[&Part], short: String, evidence: &Evidence<'_>) -> Option<Lim
     if let Some(shared) = evidence.shared().filter(|_| !evidence.processors_are_full()) {
         said.push(format!("{}, but the processors are not full", effect_in_words(shared)));
     }
+    let (kind, elasticity) = (LimitKind::Lock, Some(pair.elasticity));
+    Some(Limit { component: None, components, kind, evidence: said, elasticity })
+}
+
+/// Of two components, one of which decides: the other one sometimes holds what the first needs, and sometimes not, when it is stopped.
+/// That it comes near to the limit itself is excluded: whoever limits would go on at the beginning of each stop.
+fn held(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
+    let &[one, other] = contenders else { return None };
+    let components = vec![one.components.first()?.clone(), other.components.first()?.clone()];
+    let is_theirs = |part: &&Part| {
+        part.components.len() == 2 && part.components.iter().all(|name| components.contains(name))
+    };
+    let pair = evidence.parts.iter().find(is_theirs).filter(|pair| decides(pair))?;
+    let holder = [one, other].into_iter().find(|part| part.silence.is_sometimes())?;
+    if !evidence.missing.is_empty() || one.elasticity.mean + other.elasticity.mean < pair.elasticity.ends()[0]
+    {
+        return None;
+    }
+    let mut said: Vec<String> = [one, other, pair].into_iter().map(effect_in_words).collect();
+    said.push(holder.silence.in_words(&holder.name()));
+    said.extend(excluded(contenders, evidence));
     let (kind, elasticity) = (LimitKind::Lock, Some(pair.elasticity));
     Some(Limit { component: None, components, kind, evidence: said, elasticity })
 }
@@ -386,7 +410,7 @@ pub fn share_processors(parts: &mut [Part]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SmallDose;
+    use super::super::{Silence, SmallDose};
     use super::*;
     use std::collections::BTreeMap;
 
@@ -401,6 +425,7 @@ mod tests {
             elasticity: Estimate { mean, ci95: Some([lo, hi]) },
             under_short_stops: None,
             small: None,
+            silence: Silence::default(),
             capacity: None,
             at_least: 200.0,
             used: None,
@@ -475,6 +500,21 @@ mod tests {
         let small = || Some(SmallDose { dose: 0.1, elasticity: Estimate { mean, ci95: Some([lo, hi]) } });
         let sure = both.map(|part| Part { small: small(), ..part });
         assert_eq!(said(&evidence(&sure)).unwrap(), ("a and b".into(), LimitKind::Pool));
+    }
+
+    #[test]
+    fn who_sometimes_holds_what_the_limit_needs_shares_a_lock_with_it() {
+        let of = |stops, silent, pair| {
+            let holder = Part { silence: Silence { stops, silent }, ..part(&["a"], [0.4, 0.6, 0.8]) };
+            let small = Some(SmallDose { dose: 0.15, elasticity: holder.elasticity });
+            let parts =
+                [part(&["b"], LIMITS), Part { small, ..holder }, part(&["a", "b"], pair), part(&["c"], IDLE)];
+            said(&evidence(&parts))
+        };
+        assert_eq!(of(40, 20, LIMITS).unwrap(), ("b and a".into(), LimitKind::Lock));
+        assert!(of(40, 0, LIMITS).is_err(), "the limit goes on while it is stopped");
+        assert!(of(40, 40, LIMITS).is_err(), "it is on the way of all");
+        assert!(of(40, 20, IDLE).is_err(), "both together do not decide");
     }
 
     #[test]

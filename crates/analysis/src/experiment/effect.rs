@@ -1,5 +1,6 @@
 //! What became of the throughput when a part of the platform was slowed.
 
+use super::silence::{self, Silence};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Block, Means, Perturbation};
 use plimsoll_model::record::{Gauge, LevelRecord};
@@ -34,6 +35,8 @@ pub struct Effect {
     pub elasticity: f64,
     /// Its 95 % interval, Student over blocks; `None` with fewer than two.
     pub interval: Option<Interval>,
+    /// Its stops, where they are few and long, and those in which nothing went on.
+    pub silence: Silence,
 }
 
 impl Effect {
@@ -106,6 +109,7 @@ pub fn of(levels: &[&LevelRecord], doses: &[Gauge]) -> Vec<Effect> {
             ratio: mean(&of(|one| one.change)).exp(),
             elasticity: mean(&elasticities),
             interval: student(&elasticities),
+            silence: seen.iter().map(|one| one.silence).sum(),
         }
     };
     seen.into_iter().map(of_one).collect()
@@ -117,6 +121,8 @@ struct Seen {
     change: f64,
     /// The dose that was delivered.
     dose: f64,
+    /// Its stops.
+    silence: Silence,
 }
 
 impl Seen {
@@ -142,7 +148,8 @@ fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)> {
         let rate = (*rates.get(place)?).filter(|_| !beside.is_empty())?;
         let baseline = beside.iter().sum::<f64>() / beside.len() as f64;
         let dose = delivered(level, block, &perturbation, doses)?;
-        Some((perturbation, Seen { change: (rate / baseline).ln(), dose }))
+        let silence = silence::of(level, block, &perturbation);
+        Some((perturbation, Seen { change: (rate / baseline).ln(), dose, silence }))
     };
     blocks.iter().enumerate().filter_map(one).collect()
 }

@@ -120,13 +120,22 @@ fn shared_processor(seed: u64) -> Row {
     Row { stations, planted, more: "  processors: 1\n", ..row }
 }
 
-/// Two stations that do all of their work under one lock.
+/// Two stations that compute, all of it under one lock.
 fn lock_of_two(seed: u64) -> Row {
+    locked(seed, "")
+}
+
+/// The same of two that wait, as for a disk.
+fn lock_of_two_that_wait(seed: u64) -> Row {
+    locked(seed, ", processor: 0 %")
+}
+
+fn locked(seed: u64, keys: &str) -> Row {
     let mut row = spinning(seed);
     let (first, share) = (row.planted[0].0, between(seed, 0.35, 0.65));
     let second = (first + 1) % row.stations.len();
     for (place, part) in [(first, share), (second, 1.0 - share)] {
-        row.stations[place] = Station::of(part / row.capacity, ", lock: 100 %, shared_lock: one");
+        row.stations[place] = Station::of(part / row.capacity, &format!(", lock: 100 %, shared_lock: one{keys}"));
     }
     Row { planted: vec![(first, None), (second, None)], ..row }
 }
@@ -265,6 +274,12 @@ fn a_processor_that_all_share_is_found() {
 #[test]
 fn a_lock_of_two_stations_is_found() {
     examine("lock of two", lock_of_two);
+}
+
+#[test]
+#[ignore = "acceptance: laboratory"]
+fn a_lock_of_two_stations_that_wait_is_found() {
+    examine("lock of two that wait", lock_of_two_that_wait);
 }
 
 #[test]

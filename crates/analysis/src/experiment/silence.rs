@@ -1,0 +1,152 @@
+//! Whether anything comes to its end while a component is stopped. Many operations wait in front of whoever limits, so that it goes on
+//! for a while when another one before it is stopped, and each stop shows the same. Not so where both need something that only one has
+//! at a time: nothing goes on in the stops that came while it was held, and all does in the others.
+
+use plimsoll_model::experiment::{Block, Means, Perturbation};
+use plimsoll_model::record::LevelRecord;
+use plimsoll_stats::Interval;
+use plimsoll_stats::proportion::wilson;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::iter::Sum;
+
+/// A part of a stop is silent where fewer than this share of the usual number of operations came to their end.
+const SILENT: f64 = 0.35;
+/// With fewer operations than that in a part of a stop, silence may be chance.
+const FEWEST: f64 = 8.0;
+/// What waits in front of whoever limits is used up by stops that leave less than that to a component.
+const MOST_OF_TIME: f64 = 0.45;
+/// The share of stops in which nothing goes on may lie between these where something is held.
+const SOMETIMES: std::ops::Range<f64> = 0.1..0.9;
+/// A platform that is silent in so many of the untouched samples is so by itself.
+const BY_ITSELF: f64 = 0.03;
+
+/// Stops that were few and long, and how many of them were silent from the beginning on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Silence {
+    /// How many.
+    pub stops: u64,
+    /// Those in which hardly any operation came to its end.
+    pub silent: u64,
+}
+
+impl Sum for Silence {
+    fn sum<I: Iterator<Item = Silence>>(all: I) -> Silence {
+        all.fold(Silence::default(), |sum, own| Silence {
+            stops: sum.stops + own.stops,
+            silent: sum.silent + own.silent,
+        })
+    }
+}
+
+impl Silence {
+    /// The share of the silent ones.
+    fn share(self) -> Interval {
+        wilson(self.silent, self.stops)
+    }
+
+    /// Whether some stops surely were silent, and others surely were not.
+    pub fn is_sometimes(self) -> bool {
+        let Interval { lo, hi } = self.share();
+        self.stops > 0 && lo > SOMETIMES.start && hi < SOMETIMES.end
+    }
+
+    /// For people.
+    pub fn in_words(self, name: &str) -> String {
+        format!(
+            "in {} of {} stops of {name} nothing came to its end from the beginning on, and in the others it went on",
+            self.silent, self.stops
+        )
+    }
+}
+
+/// The stops in the part of a block that counts; none where they are too short or too many to tell.
+pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation) -> Silence {
+    let mut silence = Silence::default();
+    let sample = level.start.hold.0 as f64 / f64::from(level.start.samples.max(1));
+    let cycle = (perturbation.cycle().0 as f64 / sample).round();
+    let is_long = perturbation.stop.0 as f64 > 1.5 * sample;
+    let (usual, by_itself) = usual(level);
+    if perturbation.means != Means::Stop
+        || perturbation.share > MOST_OF_TIME
+        || !is_long
+        || usual < FEWEST
+        || by_itself > BY_ITSELF
+    {
+        return silence;
+    }
+    for begin in (block.measured..block.end).step_by(cycle.max(1.0) as usize) {
+        let Some(ended) = ended(level, begin) else { continue };
+        silence.stops += 1;
+        silence.silent += u64::from(ended < SILENT * usual);
+    }
+    silence
+}
+
+/// Operations that usually end in a sample, and the share of silent samples, while nothing is slowed.
+fn usual(level: &LevelRecord) -> (f64, f64) {
+    let untouched = level.start.blocks().iter().filter(|block| block.perturbation.is_none());
+    let all: Vec<f64> = untouched
+        .flat_map(|block| block.measured..block.end)
+        .filter_map(|sample| ended(level, sample))
+        .collect();
+    let count = all.len().max(1) as f64;
+    let usual = all.iter().sum::<f64>() / count;
+    let silent = all.iter().filter(|ended| **ended < SILENT * usual).count() as f64;
+    (usual, silent / count)
+}
+
+/// Operations that ended in a sample.
+fn ended(level: &LevelRecord, sample: u16) -> Option<f64> {
+    let counts = level.samples.get(usize::from(sample))?.as_ref()?.counts;
+    Some(counts.due.saturating_sub(counts.refused) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::experiment::{ExperimentLevel, Stage};
+    use plimsoll_model::record::{LevelStart, SampleRecord};
+    use plimsoll_model::{Counts, Nanos};
+
+    /// An untouched block, and one with a stop of two samples in each ten; so many operations ended in the first sample of each.
+    fn seen(of_stops: &[u64], untouched: u64) -> Silence {
+        let perturbation = Perturbation {
+            components: vec!["a".into()],
+            means: Means::Stop,
+            share: 0.2,
+            stop: Nanos::from_millis(200),
+        };
+        let length = 10 * of_stops.len() as u16;
+        let block =
+            Block { perturbation: Some(perturbation.clone()), begin: 10, measured: 10, end: 10 + length };
+        let blocks = vec![Block { perturbation: None, begin: 0, measured: 0, end: 10 }, block.clone()];
+        let start = LevelStart {
+            hold: Nanos::from_millis(100) * i64::from(10 + length),
+            samples: 10 + length,
+            experiment: Some(ExperimentLevel { stage: Stage::Small, blocks }),
+            ..LevelStart::default()
+        };
+        let sample = |due| {
+            Some(SampleRecord { counts: Counts { due, ..Counts::default() }, ..SampleRecord::default() })
+        };
+        let stop =
+            |first: &u64| (0..10).map(|at| sample(if at == 0 { *first } else { 20 })).collect::<Vec<_>>();
+        let mut samples: Vec<_> = (0..10).map(|_| sample(untouched)).collect();
+        samples.extend(of_stops.iter().flat_map(stop));
+        of(&LevelRecord { start, samples, ..LevelRecord::default() }, &block, &perturbation)
+    }
+
+    #[test]
+    fn stops_that_are_silent_sometimes_are_told_from_those_that_always_or_never_are() {
+        let half: Vec<u64> = (0..30).map(|stop| if stop % 2 == 0 { 1 } else { 22 }).collect();
+        assert_eq!(seen(&half, 20), Silence { stops: 30, silent: 15 });
+        assert!(seen(&half, 20).is_sometimes());
+        assert!(!seen(&[20; 30], 20).is_sometimes());
+        assert!(!seen(&[0; 30], 20).is_sometimes());
+        assert!(!seen(&[0, 20], 20).is_sometimes(), "too few to be sure");
+        assert_eq!(seen(&half, 2).stops, 0, "so few operations are silent by chance");
+    }
+}
