@@ -16,7 +16,7 @@ mod silence;
 use crate::limits::Limit;
 use effect::Effect;
 use plimsoll_model::experiment::{Means, Perturbation, Stage};
-use plimsoll_model::record::{LevelRecord, RunRecord, Terms};
+use plimsoll_model::record::{Gauge, LevelRecord, RunRecord, Terms};
 use plimsoll_model::{Metric, Verdict};
 use plimsoll_stats::Interval;
 #[cfg(feature = "schema")]
@@ -193,14 +193,26 @@ pub fn open(large: &LevelRecord) -> Vec<Effect> {
     effects.into_iter().filter(|effect| !effect.components.is_empty() && is_open(effect)).collect()
 }
 
-/// The components that may decide the throughput, alone or with others, as far as a large dose tells.
-pub fn contenders(large: &LevelRecord) -> Vec<String> {
-    let may = |effect: &Effect| effect.interval.is_none_or(|interval| interval.hi > CONTENDS);
-    effect::of(&[large], &[]).into_iter().filter(may).flat_map(|effect| effect.components).collect()
+/// The components that may decide the throughput, alone or with others; none where one stop of two of them is known to stop the other.
+pub fn contenders(levels: &[&LevelRecord]) -> Vec<String> {
+    let parts = parts(levels, &[], Estimate::of(1.0, None));
+    let may = |part: &&Part| part.components.len() == 1 && part.elasticity.ends()[1] > CONTENDS;
+    let contenders: Vec<&Part> = parts.iter().filter(may).collect();
+    if argument::stop_each_other(&contenders) {
+        return Vec::new();
+    }
+    contenders.into_iter().flat_map(|part| part.components.clone()).collect()
 }
 
 /// The perturbations of the last of some levels whose effect is not known well enough over all of them.
 pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
+    let coupled = {
+        let parts = parts(levels, &[], Estimate::of(1.0, None));
+        let decide: Vec<&Part> =
+            parts.iter().filter(|part| part.components.len() == 1 && argument::decides(part)).collect();
+        argument::stop_each_other(&decide)
+            .then(|| decide.iter().flat_map(|part| part.components.clone()).collect::<Vec<_>>())
+    };
     let effects = effect::of(levels, &[]);
     let is_wide = |perturbation: &Perturbation| {
         let own = effects.iter().find(|effect| {
@@ -211,8 +223,9 @@ pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
         // What slows next to nothing, and pairs, decide nothing by a narrower interval.
         let matters =
             |interval: &Interval| interval.hi > NOTHING && interval.hi - interval.lo > 2.0 * SETTLED;
-        // Who sometimes holds what others need is known by that.
-        let is_known = own.is_some_and(|effect| effect.silence.is_sometimes());
+        // Who sometimes holds what others need is known by that, and so are those who stop each other.
+        let is_known = own.is_some_and(|effect| effect.silence.is_sometimes())
+            || coupled.iter().flatten().any(|name| perturbation.components == [name.clone()]);
         perturbation.components.len() == 1
             && !is_known
             && own.is_some_and(|own| own.interval.is_none_or(|interval| matters(&interval)))
@@ -240,23 +253,7 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     }
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     let capacity = Estimate::of(mean, effect::student(&rates));
-    let effects: Vec<Effect> = effect::of(&levels, &record.gauges);
-    let longest = effects.iter().map(|effect| effect.stop).max().unwrap_or_default();
-    let parts_of = |components: &[String]| {
-        let own = || effects.iter().filter(|effect| effect.components == components);
-        let is_short = |effect: &&Effect| effect.means == Means::Stop && effect.stop * 4 < longest;
-        let long = || own().filter(|effect| !is_short(effect));
-        let large = long().max_by(|a, b| a.wanted.total_cmp(&b.wanted))?;
-        let small =
-            long().min_by(|a, b| a.wanted.total_cmp(&b.wanted)).filter(|small| small.wanted < large.wanted);
-        let doses = Doses { large, small, short: own().find(is_short) };
-        Some(part(&doses, capacity))
-    };
-    let mut slowed: Vec<&[String]> = effects.iter().map(|effect| effect.components.as_slice()).collect();
-    slowed.sort();
-    slowed.dedup();
-    let mut parts: Vec<Part> = slowed.into_iter().filter_map(parts_of).collect();
-    parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
+    let mut parts = parts(&levels, &record.gauges, capacity);
     let evidence = evidence::Evidence::of((&parts, capacity.mean), &levels, record);
     let argument = argument::argue(&evidence);
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
@@ -279,6 +276,28 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
         open: argument.open,
     };
     Some((experiment, argument.limits))
+}
+
+/// The parts that were slowed in some levels, the highest elasticity first.
+fn parts(levels: &[&LevelRecord], doses: &[Gauge], capacity: Estimate) -> Vec<Part> {
+    let effects: Vec<Effect> = effect::of(levels, doses);
+    let longest = effects.iter().map(|effect| effect.stop).max().unwrap_or_default();
+    let parts_of = |components: &[String]| {
+        let own = || effects.iter().filter(|effect| effect.components == components);
+        let is_short = |effect: &&Effect| effect.means == Means::Stop && effect.stop * 4 < longest;
+        let long = || own().filter(|effect| !is_short(effect));
+        let large = long().max_by(|a, b| a.wanted.total_cmp(&b.wanted))?;
+        let small =
+            long().min_by(|a, b| a.wanted.total_cmp(&b.wanted)).filter(|small| small.wanted < large.wanted);
+        let doses = Doses { large, small, short: own().find(is_short) };
+        Some(part(&doses, capacity))
+    };
+    let mut slowed: Vec<&[String]> = effects.iter().map(|effect| effect.components.as_slice()).collect();
+    slowed.sort();
+    slowed.dedup();
+    let mut parts: Vec<Part> = slowed.into_iter().filter_map(parts_of).collect();
+    parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
+    parts
 }
 
 /// What the doses of a part did.

@@ -58,7 +58,7 @@ const MEASURED_LARGE: u16 = 20;
 const MEASURED_SMALL: u16 = 40;
 /// Rounds in which each part is slowed once.
 const FEWEST_ROUNDS: usize = 4;
-const MOST_ROUNDS: usize = 10;
+const MOST_ROUNDS: usize = 6;
 /// The same in each further level, after which those are left out that are known well enough.
 const MOST_ROUNDS_AGAIN: usize = 6;
 /// The share of the time for the large dose; what it leaves belongs to the small one.
@@ -215,33 +215,22 @@ impl<'a> Experiment<'a> {
             Some(slowed(part, small_dose(effect), stop))
         };
         let mut perturbations: Vec<Perturbation> = self.parts.iter().filter_map(of).collect();
-        // A stop would only use what a quota withholds anyway.
-        let stoppable =
-            |name: &String| self.parts.iter().any(|part| part.component == *name && !part.has_quota);
-        let mut contenders = experiment::contenders(large);
-        contenders.retain(stoppable);
-        if contenders.len() > 1 {
-            perturbations.extend(pairs(&contenders, stop));
-            let components = contenders.iter().map(|component| vec![component.clone()]);
-            perturbations.extend(components.map(|components| Perturbation {
-                components,
-                means: Means::Stop,
-                share: SHORT,
-                stop: SHORT_STOP,
-            }));
-        }
         let is_open = |own: &Perturbation| open.iter().any(|effect| effect.components == own.components);
         let unsettled = experiment::unsettled(&[large]).into_iter().filter(|own| !is_open(own));
         perturbations.extend(unsettled);
         if perturbations.is_empty() {
-            return Step::Over(None);
+            return self.again(std::slice::from_ref(large), left);
         }
         self.further(&perturbations, (stop, in_flight, left), 1)
     }
 
-    /// The perturbations once more whose effect is not known well enough.
+    /// Those that may decide together, in pairs and by short stops, once; and the perturbations whose effect is not known well enough.
     fn again(&self, slowed: &[LevelRecord], left: Nanos) -> Step {
-        let perturbations = experiment::unsettled(&slowed.iter().collect::<Vec<_>>());
+        let levels: Vec<&LevelRecord> = slowed.iter().collect();
+        let mut perturbations = if slowed.len() > 1 { experiment::unsettled(&levels) } else { Vec::new() };
+        if !slowed.iter().any(slows_pairs) {
+            perturbations.extend(self.pairs_of(&experiment::contenders(&levels), slowed));
+        }
         let large = slowed.first();
         let measures =
             large.and_then(|large| Some((large.start.longest_stop()?, large.start.load.in_flight()?)));
@@ -253,6 +242,27 @@ impl<'a> Experiment<'a> {
             Step::Over(_) => Step::Over(None),
             next => next,
         }
+    }
+
+    /// Pairs of the components that may decide, and each of them by short stops.
+    fn pairs_of(&self, contenders: &[String], slowed: &[LevelRecord]) -> Vec<Perturbation> {
+        // A stop would only use what a quota withholds anyway.
+        let stoppable =
+            |name: &&String| self.parts.iter().any(|part| part.component == **name && !part.has_quota);
+        let contenders: Vec<String> = contenders.iter().filter(stoppable).cloned().collect();
+        let Some(stop) = slowed.first().and_then(|large| large.start.longest_stop()) else {
+            return Vec::new();
+        };
+        if contenders.len() < 2 {
+            return Vec::new();
+        }
+        let short = contenders.iter().map(|component| Perturbation {
+            components: vec![component.clone()],
+            means: Means::Stop,
+            share: SHORT,
+            stop: SHORT_STOP,
+        });
+        pairs(&contenders, stop).into_iter().chain(short).collect()
     }
 
     fn further(
@@ -346,6 +356,12 @@ impl<'a> Experiment<'a> {
 fn small_dose(large: &Effect) -> f64 {
     let dose = (1.0 - ROOM / large.capacity()).clamp(*SMALL.start(), *SMALL.end());
     SAMPLES_OF_STOP as f64 / (SAMPLES_OF_STOP as f64 / dose).round()
+}
+
+/// Whether several components were slowed at the same moments in a level.
+fn slows_pairs(level: &LevelRecord) -> bool {
+    let slowed = level.start.blocks().iter().filter_map(|block| block.perturbation.as_ref());
+    slowed.into_iter().any(|own| own.components.len() > 1)
 }
 
 /// All pairs of some components, stopped at the same moments; none of too many.

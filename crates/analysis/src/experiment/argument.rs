@@ -236,7 +236,8 @@ fn together(deciding: &[&Part]) -> Argument {
     let names: Vec<String> = deciding.iter().map(|part| part.name()).collect();
     let is_sure =
         |part: &&Part| part.small.as_ref().is_some_and(|small| small.elasticity.ends()[0] > DECIDES);
-    if deciding.len() > 2 || !deciding.iter().all(is_sure) {
+    let at_once = stop_each_other(deciding);
+    if deciding.len() > 2 || !(at_once || deciding.iter().all(is_sure)) {
         return unknown(format!(
             "{} decide the throughput, each of them: few operations can be between them, or their limits are equal. A capture \
              would show which one works longest (--capture)",
@@ -244,7 +245,11 @@ fn together(deciding: &[&Part]) -> Argument {
         ));
     }
     let mut said: Vec<String> = deciding.iter().map(|part| effect_in_words(part)).collect();
-    said.push("each of them stops the work of the other, also by a small dose".to_owned());
+    if at_once {
+        said.extend(deciding.iter().map(|part| part.silence.in_words(&part.name())));
+    } else {
+        said.push("each of them stops the work of the other, also by a small dose".to_owned());
+    }
     found(Limit {
         component: None,
         components: deciding.iter().flat_map(|part| part.components.clone()).collect(),
@@ -254,7 +259,13 @@ fn together(deciding: &[&Part]) -> Argument {
     })
 }
 
-fn decides(part: &Part) -> bool {
+/// Whether each of two components that decide stops the work of the other at once, so that hardly anything can be between them. Two
+/// equal limits have a queue between them, and the first of them, when it is stopped, lets the other work on.
+pub fn stop_each_other(deciding: &[&Part]) -> bool {
+    matches!(deciding, [one, other] if [one, other].iter().all(|part| decides(part) && part.silence.is_always()))
+}
+
+pub fn decides(part: &Part) -> bool {
     part.elasticity.ends()[0] > DECIDES && part.elasticity.mean > ALONE
 }
 
@@ -498,14 +509,19 @@ mod tests {
         assert!(said(&evidence(&both)).unwrap_err().contains("or their limits are equal"));
         let [lo, mean, hi] = LIMITS;
         let small = || Some(SmallDose { dose: 0.1, elasticity: Estimate { mean, ci95: Some([lo, hi]) } });
-        let sure = both.map(|part| Part { small: small(), ..part });
+        let sure = both.clone().map(|part| Part { small: small(), ..part });
         assert_eq!(said(&evidence(&sure)).unwrap(), ("a and b".into(), LimitKind::Pool));
+        let silence = Silence { stops: 20, silent: 18, little: 2, nearly_all: 0 };
+        let at_once = both.map(|part| Part { silence, ..part });
+        assert_eq!(said(&evidence(&at_once)).unwrap(), ("a and b".into(), LimitKind::Pool));
     }
 
     #[test]
     fn who_sometimes_holds_what_the_limit_needs_shares_a_lock_with_it() {
         let of = |stops, silent, pair| {
-            let holder = Part { silence: Silence { stops, silent }, ..part(&["a"], [0.4, 0.6, 0.8]) };
+            let nearly_all = stops - silent;
+            let silence = Silence { stops, silent, little: 0, nearly_all };
+            let holder = Part { silence, ..part(&["a"], [0.4, 0.6, 0.8]) };
             let small = Some(SmallDose { dose: 0.15, elasticity: holder.elasticity });
             let parts =
                 [part(&["b"], LIMITS), Part { small, ..holder }, part(&["a", "b"], pair), part(&["c"], IDLE)];

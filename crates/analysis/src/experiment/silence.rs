@@ -1,35 +1,45 @@
-//! Whether anything comes to its end while a component is stopped. Many operations wait in front of whoever limits, so that it goes on
-//! for a while when another one before it is stopped, and each stop shows the same. Not so where both need something that only one has
-//! at a time: nothing goes on in the stops that came while it was held, and all does in the others.
+//! What comes to its end while a component is stopped. Many operations wait in front of whoever limits, so that it goes on for a while
+//! when another one before it is stopped. Not so where few operations can be between the two: then nothing goes on. And where both need
+//! something that only one has at a time, nothing goes on in the stops that came while it was held, and all does in the others.
 
 use plimsoll_model::experiment::{Block, Means, Perturbation};
 use plimsoll_model::record::LevelRecord;
-use plimsoll_stats::Interval;
 use plimsoll_stats::proportion::wilson;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::iter::Sum;
 
-/// A part of a stop is silent where fewer than this share of the usual number of operations came to their end.
-const SILENT: f64 = 0.35;
-/// With fewer operations than that in a part of a stop, silence may be chance.
-const FEWEST: f64 = 8.0;
+/// Parts of what usually comes to its end in the time of a stop: below the first, nothing goes on but what is behind the component;
+/// below the second little, and above the third nearly all.
+const NOTHING: f64 = 0.12;
+const LITTLE: f64 = 0.35;
+const NEARLY_ALL: f64 = 0.7;
+/// With fewer operations than that in a stop, silence may be chance.
+const FEWEST: f64 = 16.0;
 /// What waits in front of whoever limits is used up by stops that leave less than that to a component.
 const MOST_OF_TIME: f64 = 0.45;
-/// The share of stops in which nothing goes on may lie between these where something is held.
-const SOMETIMES: std::ops::Range<f64> = 0.1..0.9;
+/// Where something is held, each of both kinds of stops is surely more than this share of all, and what lies between less than that:
+/// a queue that two equal limits have between them has any length.
+const EACH: f64 = 0.1;
+const BETWEEN: f64 = 0.4;
+/// Where few can be between, more than little goes on in less than this share of the stops.
+const SELDOM: f64 = 0.25;
 /// A platform that is silent in so many of the untouched samples is so by itself.
 const BY_ITSELF: f64 = 0.03;
 
-/// Stops that were few and long, and how many of them were silent from the beginning on.
+/// Stops that were few and long, by the part of the usual operations that came to their end meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Silence {
     /// How many.
     pub stops: u64,
-    /// Those in which hardly any operation came to its end.
+    /// Less than 12 % of the usual number.
     pub silent: u64,
+    /// More than that, and up to 35 %.
+    pub little: u64,
+    /// At least 70 %.
+    pub nearly_all: u64,
 }
 
 impl Sum for Silence {
@@ -37,27 +47,37 @@ impl Sum for Silence {
         all.fold(Silence::default(), |sum, own| Silence {
             stops: sum.stops + own.stops,
             silent: sum.silent + own.silent,
+            little: sum.little + own.little,
+            nearly_all: sum.nearly_all + own.nearly_all,
         })
     }
 }
 
 impl Silence {
-    /// The share of the silent ones.
-    fn share(self) -> Interval {
-        wilson(self.silent, self.stops)
+    /// Whether nothing surely went on in some stops, and nearly all in others.
+    pub fn is_sometimes(self) -> bool {
+        let between = self.stops - self.silent - self.nearly_all;
+        wilson(self.silent, self.stops).lo > EACH
+            && wilson(self.nearly_all, self.stops).lo > EACH
+            && wilson(between, self.stops).hi < BETWEEN
     }
 
-    /// Whether some stops surely were silent, and others surely were not.
-    pub fn is_sometimes(self) -> bool {
-        let Interval { lo, hi } = self.share();
-        self.stops > 0 && lo > SOMETIMES.start && hi < SOMETIMES.end
+    /// Whether surely no more than little goes on.
+    pub fn is_always(self) -> bool {
+        wilson(self.stops - self.silent - self.little, self.stops).hi < SELDOM
     }
 
     /// For people.
     pub fn in_words(self, name: &str) -> String {
+        let Silence { stops, silent, little, nearly_all } = self;
+        if self.is_always() {
+            return format!(
+                "in {} of {stops} stops of {name} hardly anything came to its end meanwhile",
+                silent + little
+            );
+        }
         format!(
-            "in {} of {} stops of {name} nothing came to its end from the beginning on, and in the others it went on",
-            self.silent, self.stops
+            "in {silent} of {stops} stops of {name} nothing came to its end meanwhile, and in {nearly_all} nearly all went on"
         )
     }
 }
@@ -72,15 +92,21 @@ pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation) -> Si
     if perturbation.means != Means::Stop
         || perturbation.share > MOST_OF_TIME
         || !is_long
-        || usual < FEWEST
+        || usual * perturbation.stop.0 as f64 / sample < FEWEST
         || by_itself > BY_ITSELF
     {
         return silence;
     }
+    let length = (perturbation.stop.0 as f64 / sample).round() as u16;
+    let usual = usual * f64::from(length);
     for begin in (block.measured..block.end).step_by(cycle.max(1.0) as usize) {
-        let Some(ended) = ended(level, begin) else { continue };
+        let all = (begin..begin + length).map(|sample| ended(level, sample)).sum::<Option<f64>>();
+        let Some(ended) = all else { continue };
         silence.stops += 1;
-        silence.silent += u64::from(ended < SILENT * usual);
+        let part = ended / usual;
+        silence.silent += u64::from(part < NOTHING);
+        silence.little += u64::from((NOTHING..LITTLE).contains(&part));
+        silence.nearly_all += u64::from(part >= NEARLY_ALL);
     }
     silence
 }
@@ -94,7 +120,7 @@ fn usual(level: &LevelRecord) -> (f64, f64) {
         .collect();
     let count = all.len().max(1) as f64;
     let usual = all.iter().sum::<f64>() / count;
-    let silent = all.iter().filter(|ended| **ended < SILENT * usual).count() as f64;
+    let silent = all.iter().filter(|ended| **ended < NOTHING * usual).count() as f64;
     (usual, silent / count)
 }
 
@@ -133,7 +159,7 @@ mod tests {
             Some(SampleRecord { counts: Counts { due, ..Counts::default() }, ..SampleRecord::default() })
         };
         let stop =
-            |first: &u64| (0..10).map(|at| sample(if at == 0 { *first } else { 20 })).collect::<Vec<_>>();
+            |ended: &u64| (0..10).map(|at| sample(if at < 2 { *ended } else { 20 })).collect::<Vec<_>>();
         let mut samples: Vec<_> = (0..10).map(|_| sample(untouched)).collect();
         samples.extend(of_stops.iter().flat_map(stop));
         of(&LevelRecord { start, samples, ..LevelRecord::default() }, &block, &perturbation)
@@ -142,11 +168,17 @@ mod tests {
     #[test]
     fn stops_that_are_silent_sometimes_are_told_from_those_that_always_or_never_are() {
         let half: Vec<u64> = (0..30).map(|stop| if stop % 2 == 0 { 1 } else { 22 }).collect();
-        assert_eq!(seen(&half, 20), Silence { stops: 30, silent: 15 });
-        assert!(seen(&half, 20).is_sometimes());
-        assert!(!seen(&[20; 30], 20).is_sometimes());
-        assert!(!seen(&[0; 30], 20).is_sometimes());
-        assert!(!seen(&[0, 20], 20).is_sometimes(), "too few to be sure");
+        assert_eq!(seen(&half, 20), Silence { stops: 30, silent: 15, little: 0, nearly_all: 15 });
+        assert!(seen(&half, 20).is_sometimes() && !seen(&half, 20).is_always());
+        assert!(!seen(&[20; 30], 20).is_sometimes() && !seen(&[20; 30], 20).is_always());
+        assert!(seen(&[5; 30], 20).is_always() && !seen(&[5; 30], 20).is_sometimes());
+        assert!(
+            !seen(&[0, 20, 0], 20).is_sometimes() && !seen(&[0; 3], 20).is_always(),
+            "too few to be sure"
+        );
         assert_eq!(seen(&half, 2).stops, 0, "so few operations are silent by chance");
+        // Two equal limits have a queue of any length between them.
+        let any: Vec<u64> = (0..40).map(|stop| stop % 21).collect();
+        assert!(!seen(&any, 20).is_sometimes() && !seen(&any, 20).is_always());
     }
 }

@@ -2,7 +2,7 @@
 //! network, and a forecast of what a faster one buys holds when it is made faster.
 
 use super::bench::{Setup, between, seeds};
-use plimsoll_analysis::experiment::Experiment;
+use plimsoll_analysis::experiment::{Experiment, Part};
 use plimsoll_analysis::limits::Limit;
 use plimsoll_analysis::summary::Summary;
 
@@ -135,7 +135,8 @@ fn locked(seed: u64, keys: &str) -> Row {
     let (first, share) = (row.planted[0].0, between(seed, 0.35, 0.65));
     let second = (first + 1) % row.stations.len();
     for (place, part) in [(first, share), (second, 1.0 - share)] {
-        row.stations[place] = Station::of(part / row.capacity, &format!(", lock: 100 %, shared_lock: one{keys}"));
+        row.stations[place] =
+            Station::of(part / row.capacity, &format!(", lock: 100 %, shared_lock: one{keys}"));
     }
     Row { planted: vec![(first, None), (second, None)], ..row }
 }
@@ -192,6 +193,13 @@ fn examine(kind: &str, plant: fn(u64) -> Row) {
         found.named += usize::from(said == planted);
         if said.is_empty() {
             println!("{}", told());
+            for part in &experiment.parts {
+                let Part { doses, blocks, elasticity, under_short_stops, silence, .. } = part;
+                println!(
+                    "  {}: {doses:.2?} {blocks} {elasticity:.2?} {under_short_stops:.2?} {silence:?}",
+                    part.name()
+                );
+            }
         }
         let off = experiment.capacity.mean / row.capacity - 1.0;
         assert!(off.abs() < 0.12, "{}: capacity {:?}, planted {}", told(), experiment.capacity, row.capacity);
