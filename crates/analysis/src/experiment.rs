@@ -193,26 +193,27 @@ pub fn open(large: &LevelRecord) -> Vec<Effect> {
     effects.into_iter().filter(|effect| !effect.components.is_empty() && is_open(effect)).collect()
 }
 
-/// The components that may decide the throughput, alone or with others; none where one stop of two of them is known to stop the other.
+/// The components that may decide the throughput, alone or with others; none where it is known that two stop each other.
 pub fn contenders(levels: &[&LevelRecord]) -> Vec<String> {
     let parts = parts(levels, &[], Estimate::of(1.0, None));
-    let may = |part: &&Part| part.components.len() == 1 && part.elasticity.ends()[1] > CONTENDS;
-    let contenders: Vec<&Part> = parts.iter().filter(may).collect();
-    if argument::stop_each_other(&contenders) {
+    if !coupled(&parts).is_empty() {
         return Vec::new();
     }
-    contenders.into_iter().flat_map(|part| part.components.clone()).collect()
+    let may = |part: &&Part| part.components.len() == 1 && part.elasticity.ends()[1] > CONTENDS;
+    parts.iter().filter(may).flat_map(|part| part.components.clone()).collect()
+}
+
+/// The two components that decide and stop each other, where that is known.
+fn coupled(parts: &[Part]) -> Vec<String> {
+    let single = parts.iter().filter(|part| part.components.len() == 1);
+    let deciding: Vec<&Part> = single.filter(|part| argument::decides(part)).collect();
+    let names = || deciding.iter().flat_map(|part| part.components.clone()).collect();
+    if argument::stop_each_other(&deciding) { names() } else { Vec::new() }
 }
 
 /// The perturbations of the last of some levels whose effect is not known well enough over all of them.
 pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
-    let coupled = {
-        let parts = parts(levels, &[], Estimate::of(1.0, None));
-        let decide: Vec<&Part> =
-            parts.iter().filter(|part| part.components.len() == 1 && argument::decides(part)).collect();
-        argument::stop_each_other(&decide)
-            .then(|| decide.iter().flat_map(|part| part.components.clone()).collect::<Vec<_>>())
-    };
+    let coupled = coupled(&parts(levels, &[], Estimate::of(1.0, None)));
     let effects = effect::of(levels, &[]);
     let is_wide = |perturbation: &Perturbation| {
         let own = effects.iter().find(|effect| {
@@ -225,7 +226,7 @@ pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
             |interval: &Interval| interval.hi > NOTHING && interval.hi - interval.lo > 2.0 * SETTLED;
         // Who sometimes holds what others need is known by that, and so are those who stop each other.
         let is_known = own.is_some_and(|effect| effect.silence.is_sometimes())
-            || coupled.iter().flatten().any(|name| perturbation.components == [name.clone()]);
+            || coupled.iter().any(|name| perturbation.components == [name.clone()]);
         perturbation.components.len() == 1
             && !is_known
             && own.is_some_and(|own| own.interval.is_none_or(|interval| matters(&interval)))

@@ -41,8 +41,9 @@ pub enum LimitKind {
     Processors,
     /// Something that only one of several components can have at a time, such as a lock.
     Lock,
-    /// Several components together hold a bounded number of messages, as with a pool of connections from one to the next.
-    Pool,
+    /// None of several components works while another one is stopped: few messages can be between them, as with a pool of connections
+    /// from one to the next, or they share something that one has at a time, even while it waits for it.
+    Coupled,
     /// The platform refuses what exceeds a limit in its configuration.
     Refusal,
     /// The load generator.
@@ -64,7 +65,9 @@ impl Limit {
             LimitKind::Waiting => one(": its workers are occupied without computing"),
             LimitKind::Processors => several(": all components share them"),
             LimitKind::Lock => several(": they share something that one has at a time"),
-            LimitKind::Pool => several(": a bounded number of messages is in them"),
+            LimitKind::Coupled => {
+                several(": each stops while the other does, by a small pool or a lock between them")
+            }
             LimitKind::Refusal | LimitKind::Generator | LimitKind::Unknown => one(""),
         }
     }

@@ -17,6 +17,8 @@ const IDLE: f64 = 0.5;
 const COMPUTES: f64 = 0.1;
 /// Threads that wait for a processor, from which on that is worth a word.
 const WAITS: f64 = 0.1;
+/// Share of the time in which processes of the host waited for a disk or memory, from which on that is worth a word.
+const PRESSED: f64 = 0.1;
 /// Share of the time for which a quota must keep a component from running to be what limits it.
 const THROTTLED: f64 = 0.2;
 /// Share of operations that were refused from which on a platform refuses because it has a limit.
@@ -253,7 +255,7 @@ fn together(deciding: &[&Part]) -> Argument {
     found(Limit {
         component: None,
         components: deciding.iter().flat_map(|part| part.components.clone()).collect(),
-        kind: LimitKind::Pool,
+        kind: LimitKind::Coupled,
         evidence: said,
         elasticity: None,
     })
@@ -293,6 +295,9 @@ fn alone(part: &Part, excluded: Option<String>, evidence: &Evidence<'_>) -> Limi
         said.extend(use_in_words(&used));
         kind_of(&used)
     });
+    if kind == LimitKind::Waiting {
+        said.extend(pressure_in_words(evidence));
+    }
     if let Some(shared) = evidence.shared().filter(|shared| shared.elasticity.ends()[0] > NOTHING) {
         said.push(effect_in_words(shared));
     }
@@ -325,6 +330,16 @@ fn use_in_words(used: &Used) -> Vec<String> {
         said.push(format!("its quota kept it from running for {} of the time", percent(used.throttled)));
     }
     said
+}
+
+/// What else processes of the host waited for. Whose processes these were is not known, so that it proves nothing.
+fn pressure_in_words(evidence: &Evidence<'_>) -> Vec<String> {
+    let pressed = evidence.pressure.iter().filter(|(_, share)| *share > PRESSED);
+    pressed
+        .map(|(what, share)| {
+            format!("some process on this host waited for {what} for {} of the time", percent(*share))
+        })
+        .collect()
 }
 
 /// The processors that all components share; of a component that computes nearly all that is computed, it is that one.
@@ -401,7 +416,9 @@ fn none(evidence: &Evidence<'_>) -> Argument {
     let open = format!(
         "{excluded}. It may be the network, the subscribers or what was not slowed: a capture would show it (--capture)"
     );
-    unknown(open)
+    let mut all = vec![open];
+    all.extend(pressure_in_words(evidence));
+    Argument { open: all, ..Argument::default() }
 }
 
 /// Where full processors limit, the elasticity of each component is its part of what is computed on them: a stop of it lets the others
@@ -456,6 +473,7 @@ mod tests {
             refused: 0.0,
             unended: 0.0,
             capacity: 100.0,
+            pressure: Vec::new(),
         }
     }
 
@@ -481,6 +499,16 @@ mod tests {
         };
         assert_eq!(known(used(0.97)), ("a".into(), LimitKind::Processor));
         assert_eq!(known(used(0.05)), ("a".into(), LimitKind::Waiting));
+        let of_disk = Evidence {
+            used: BTreeMap::from([("a".to_owned(), used(0.05))]),
+            pressure: vec![("a disk", 0.62), ("memory", 0.01)],
+            ..evidence(&parts)
+        };
+        let told = argue(&of_disk).limits[0].evidence.join("; ");
+        assert!(
+            told.contains("waited for a disk for 62 % of the time") && !told.contains("memory"),
+            "{told}"
+        );
         assert_eq!(
             known(Used { waits: 0.5, ..used(0.45) }).1,
             LimitKind::Processor,
@@ -510,10 +538,10 @@ mod tests {
         let [lo, mean, hi] = LIMITS;
         let small = || Some(SmallDose { dose: 0.1, elasticity: Estimate { mean, ci95: Some([lo, hi]) } });
         let sure = both.clone().map(|part| Part { small: small(), ..part });
-        assert_eq!(said(&evidence(&sure)).unwrap(), ("a and b".into(), LimitKind::Pool));
+        assert_eq!(said(&evidence(&sure)).unwrap(), ("a and b".into(), LimitKind::Coupled));
         let silence = Silence { stops: 20, silent: 18, little: 2, nearly_all: 0 };
         let at_once = both.map(|part| Part { silence, ..part });
-        assert_eq!(said(&evidence(&at_once)).unwrap(), ("a and b".into(), LimitKind::Pool));
+        assert_eq!(said(&evidence(&at_once)).unwrap(), ("a and b".into(), LimitKind::Coupled));
     }
 
     #[test]

@@ -14,6 +14,9 @@ const FULL: f64 = 0.85;
 /// Processors of which so much is used are full, and of more than which they are not the same for all.
 const FULL_PROCESSORS: Range<f64> = 0.9..1.05;
 
+/// What processes of the host may wait for beside processors: as the observer names it, and for people.
+const RESOURCES: [(&str, &str); 2] = [("io", "a disk"), ("memory", "memory")];
+
 /// What is known beside the parts.
 pub struct Evidence<'a> {
     pub parts: &'a [Part],
@@ -31,6 +34,8 @@ pub struct Evidence<'a> {
     pub unended: f64,
     /// Operations per second meanwhile.
     pub capacity: f64,
+    /// Share of the time in which some process of the host waited for something that is no processor, while nothing was slowed.
+    pub pressure: Vec<(&'static str, f64)>,
 }
 
 /// What a component used while nothing was slowed, in processors on average.
@@ -86,6 +91,17 @@ impl<'a> Evidence<'a> {
                     .map(f64::from),
             })
         };
+        let pressure = |(quantity, what): (&str, &'static str)| {
+            let span = usage::hold(&saturated?.start);
+            let own = record
+                .gauges
+                .iter()
+                .filter(|gauge| gauge.sampler == "pressure" && gauge.quantity == quantity);
+            let within = own.filter(|gauge| span.contains(&gauge.at.as_secs_f64()));
+            let (count, sum) =
+                within.fold((0.0, 0.0), |(count, sum), gauge| (count + 1.0, sum + gauge.value));
+            (count > 0.0).then(|| (what, sum / count))
+        };
         let used: BTreeMap<String, Used> = usage::names(&record.components)
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), used(name)?)))
@@ -133,6 +149,7 @@ impl<'a> Evidence<'a> {
             used,
             generator: generator.reduce(f64::max),
             capacity,
+            pressure: RESOURCES.into_iter().filter_map(pressure).collect(),
             refused: share(counts.refused),
             unended: share(counts.due.saturating_sub(ended)),
         }
