@@ -102,6 +102,8 @@ def run(case, within):
         if not os.path.exists(f"{folder}/out.json"):
             sys.exit(f"{case}: {done.stdout}{done.stderr}")
         summary = json.load(open(f"{folder}/out.json"))
+    if summary["verdict"] == "interrupted":
+        sys.exit(f"{case}: {summary['reason']}")
     took = round(time.time() - begin)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     kept = {key: summary[key] for key in ("verdict", "reason", "limits", "experiment", "notes")}
@@ -154,7 +156,7 @@ def write():
         "`outside` has each elasticity whose 95 % interval is not within what theory allows, with the theory. That is a",
         "fifth of it for the limit, and 0.15 for the others. Locks and pools have no theory for a component alone.",
         "",
-        f"{right} cases were named right, {wrong} wrong, and {silent} not at all. They took {total / 60:.0f} minutes.",
+        f"Named right: {right}, wrong: {wrong}, not at all: {silent}. They took {total / 60:.0f} minutes.",
         *([f"{len(missing)} of {len(cases())} cases were not run yet."] if missing else []),
         "",
         "| case | planted | named | kind | | planted /s | found /s | outside | seconds | commit |",
