@@ -260,8 +260,12 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
     let used: Vec<Option<f64>> =
         parts.iter().map(|part| evidence.used_by(part).map(|used| used.processor)).collect();
+    let named = |part: &Part| {
+        argument.limits.is_empty() || argument.limits.iter().any(|limit| limit.names(&part.components))
+    };
     for (part, used) in parts.iter_mut().zip(used) {
         part.used = used.filter(|_| part.components.len() == 1);
+        part.capacity = part.capacity.filter(|_| named(part) || !argument::stops_others(part));
     }
     if argument.processors_are_full {
         argument::share_processors(&mut parts);

@@ -72,6 +72,11 @@ impl Limit {
         }
     }
 
+    /// Whether it is these components, or they are among those that share what limits. True of none: the processors.
+    pub fn names(&self, components: &[String]) -> bool {
+        components.iter().all(|name| self.component.as_ref() == Some(name) || self.components.contains(name))
+    }
+
     /// What limits, for people.
     pub fn name(&self) -> String {
         match (&self.component, self.kind) {

@@ -267,6 +267,12 @@ pub fn stop_each_other(deciding: &[&Part]) -> bool {
     matches!(deciding, [one, other] if [one, other].iter().all(|part| decides(part) && part.silence.is_always()))
 }
 
+/// Whether a part that does not limit slows the platform by more than it would alone: others wait for it, and stop while it does.
+/// What it allows by itself is not known then.
+pub fn stops_others(part: &Part) -> bool {
+    part.elasticity.ends()[0] > EXCLUDED
+}
+
 pub fn decides(part: &Part) -> bool {
     part.elasticity.ends()[0] > DECIDES && part.elasticity.mean > ALONE
 }

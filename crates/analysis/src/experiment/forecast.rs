@@ -1,6 +1,7 @@
 //! What a faster limiting part would buy: throughput rises with its speed until another part limits (asymptotic bounds of
 //! operational analysis; Denning and Buzen, 1978).
 
+use super::argument::stops_others;
 use super::evidence::Evidence;
 use super::{Estimate, Part};
 use crate::limits::{Limit, LimitKind};
@@ -53,6 +54,8 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
         };
         for part in &others {
             match part.capacity {
+                // It may be at its limit as well.
+                _ if stops_others(part) => bound(part.name(), f64::INFINITY, capacity.mean, f64::INFINITY),
                 Some(own) => {
                     let [lo, hi] = own.ends();
                     bound(part.name(), own.mean, lo.max(capacity.mean), hi);
@@ -74,4 +77,71 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
         Faster { percent, capacity: Estimate { mean, ci95: Some([lo, hi]) }, then }
     };
     PERCENT.iter().map(of_percent).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Silence;
+    use super::*;
+    use plimsoll_model::experiment::Means;
+    use std::collections::BTreeMap;
+
+    fn part(name: &str, elasticity: f64, allows: Option<f64>) -> Part {
+        let near = |mean: f64, by: f64| Estimate { mean, ci95: Some([mean - by, mean + by]) };
+        Part {
+            components: vec![name.to_owned()],
+            means: Means::Stop,
+            dose: 0.6,
+            doses: vec![0.6],
+            blocks: 6,
+            elasticity: near(elasticity, 0.05),
+            under_short_stops: None,
+            small: None,
+            silence: Silence::default(),
+            capacity: allows.map(|rate| near(rate, 5.0)),
+            at_least: 400.0,
+            used: None,
+        }
+    }
+
+    /// What 25 % and a second limiting part buy beside another one.
+    fn beside(other: Part) -> Vec<Faster> {
+        let parts = [part("a", 1.0, Some(100.0)), other];
+        let evidence = Evidence {
+            parts: &parts,
+            missing: Vec::new(),
+            used: BTreeMap::new(),
+            processors: None,
+            generator: None,
+            refused: 0.0,
+            unended: 0.0,
+            capacity: 100.0,
+            pressure: Vec::new(),
+        };
+        let limit = Limit {
+            component: Some("a".into()),
+            components: Vec::new(),
+            kind: LimitKind::Waiting,
+            evidence: Vec::new(),
+            elasticity: None,
+        };
+        let capacity = Estimate { mean: 100.0, ci95: Some([99.0, 101.0]) };
+        of(&[limit], &parts, capacity, &evidence).split_off(1)
+    }
+
+    #[test]
+    fn the_next_limit_ends_what_a_faster_part_buys() {
+        let [quarter, second] = &beside(part("b", 0.0, Some(150.0)))[..] else { panic!() };
+        assert_eq!((quarter.capacity.mean, quarter.then.as_deref()), (125.0, None));
+        assert_eq!((second.capacity.mean, second.then.as_deref()), (150.0, Some("b")));
+        let [_, second] = &beside(part("b", 0.0, None))[..] else { panic!() };
+        assert_eq!((second.capacity.mean, second.then.as_deref()), (200.0, None), "it allows 400 at least");
+    }
+
+    #[test]
+    fn a_part_that_others_wait_for_is_no_next_limit_and_no_certainty() {
+        let [quarter, _] = &beside(part("b", 0.95, Some(100.0)))[..] else { panic!() };
+        assert_eq!((quarter.capacity.mean, quarter.then.as_deref()), (125.0, None));
+        assert_eq!(quarter.capacity.ci95, Some([100.0, 126.25]));
+    }
 }
