@@ -159,10 +159,14 @@ fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit
     let sure: Vec<&Part> =
         short.iter().filter(|(_, short)| short.ends()[0] > DECIDES).map(|(part, _)| *part).collect();
     if let [own] = sure[..] {
-        let excluded = short.iter().all(|(part, short)| *part == own || short.ends()[1] < DECIDES);
-        let said =
-            format!("with short stops, which slow what computes alone, elasticities are {}", told.join(", "));
-        let is_it = excluded && computes(own) && decides(own) && evidence.missing.is_empty();
+        // Elasticities are parts of a whole: what one has surely, the others have not, even those that sleep through short stops.
+        let most = if computes(own) { DECIDES } else { EXCLUDED };
+        let excluded = short.iter().all(|(part, short)| *part == own || short.ends()[1] < most);
+        let said = format!(
+            "with short stops, by which a component that only waits for others loses nothing, elasticities are {}",
+            told.join(", ")
+        );
+        let is_it = excluded && decides(own) && evidence.missing.is_empty();
         return is_it.then(|| alone(own, Some(said), evidence));
     }
     let members: Vec<&Part> =
@@ -548,6 +552,25 @@ mod tests {
         let silence = Silence { stops: 20, silent: 18, little: 2, nearly_all: 0 };
         let at_once = both.map(|part| Part { silence, ..part });
         assert_eq!(said(&evidence(&at_once)).unwrap(), ("a and b".into(), LimitKind::Coupled));
+    }
+
+    #[test]
+    fn short_stops_tell_the_limit_from_those_who_wait_for_it() {
+        let of = |own: [f64; 3], other: [f64; 3], processor: f64| {
+            let short = |[lo, mean, hi]: [f64; 3]| Some(Estimate { mean, ci95: Some([lo, hi]) });
+            let parts = [
+                Part { under_short_stops: short(own), ..part(&["store"], LIMITS) },
+                Part { under_short_stops: short(other), ..part(&["worker"], LIMITS) },
+            ];
+            let used = BTreeMap::from([("store".to_owned(), used(processor))]);
+            said(&Evidence { used, ..evidence(&parts) })
+        };
+        let named = |found: Result<(String, LimitKind), String>| found.ok();
+        let [most, some, none] = [[0.82, 0.89, 0.96], [0.3, 0.4, 0.5], [-0.06, -0.02, 0.01]];
+        assert_eq!(named(of(most, none, 0.05)), Some(("store".into(), LimitKind::Waiting)));
+        assert_eq!(named(of(most, some, 0.97)), Some(("store".into(), LimitKind::Processor)));
+        assert_eq!(named(of(most, some, 0.05)), None, "what hardly computes needs a clearer difference");
+        assert_eq!(named(of(some, none, 0.05)), None, "the rest is nobody's");
     }
 
     #[test]
