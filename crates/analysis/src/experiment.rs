@@ -109,7 +109,7 @@ pub struct Part {
     /// What a small dose of long stops did.
     #[serde(skip)]
     small: Option<SmallDose>,
-    /// Its few long stops, and those of them in which nothing came to its end from the beginning on.
+    /// Its few long stops, by how much came to its end meanwhile.
     pub silence: Silence,
     /// Operations per second that it allows by itself; null where it was not seen to bound anything.
     pub capacity: Option<Estimate>,

@@ -3,8 +3,8 @@
 //! First one operation at a time, which tells how long a stop must be for a component that only waits to lose time by it. Then many
 //! at a time, which tells how many come to their end in a second. Then each part of the platform is slowed by much, and those of
 //! which that leaves the answer open by little, alone and in pairs: always in blocks in random order with untouched ones between,
-//! while so many operations are in flight that nobody else runs out of work during a stop. Last, what computes is slowed by little
-//! under a load that leaves room, for latency (docs/why.md).
+//! while so many operations are in flight that nobody else runs out of work during a stop. Last, what computes is slowed under
+//! a load that leaves room, for latency (docs/why.md).
 
 mod conductor;
 mod latency;
@@ -56,11 +56,9 @@ const REST_AFTER: u16 = 30;
 /// Samples that count in each block, at least: whole cycles.
 const MEASURED_LARGE: u16 = 20;
 const MEASURED_SMALL: u16 = 40;
-/// Rounds in which each part is slowed once.
+/// Rounds of a level, in each of which each part is slowed once. A further level leaves those out that are known well enough.
 const FEWEST_ROUNDS: usize = 4;
 const MOST_ROUNDS: usize = 6;
-/// The same in each further level, after which those are left out that are known well enough.
-const MOST_ROUNDS_AGAIN: usize = 6;
 /// The share of the time for the large dose; what it leaves belongs to the small one.
 const FOR_LARGE: f64 = 0.5;
 /// Short stops slow what computes; a wait goes on meanwhile.
@@ -303,8 +301,7 @@ impl<'a> Experiment<'a> {
         let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
         let fits =
             |rounds: &usize| time_of(*rounds) <= time && round * *rounds as u64 + last <= u64::from(u16::MAX);
-        let most = if stage == Stage::Small { MOST_ROUNDS_AGAIN } else { MOST_ROUNDS };
-        let rounds = (FEWEST_ROUNDS..=most).rev().find(fits).unwrap_or(FEWEST_ROUNDS);
+        let rounds = (FEWEST_ROUNDS..=MOST_ROUNDS).rev().find(fits).unwrap_or(FEWEST_ROUNDS);
         if time_of(rounds) > left {
             let needed = (self.plan.within - left + time_of(rounds)).as_secs_f64() / 60.0;
             return Step::Over(Some(format!(

@@ -474,17 +474,7 @@ mod tests {
     const IDLE: [f64; 3] = [-0.05, 0.0, 0.05];
 
     fn evidence(parts: &[Part]) -> Evidence<'_> {
-        Evidence {
-            parts,
-            missing: Vec::new(),
-            used: BTreeMap::new(),
-            processors: None,
-            generator: None,
-            refused: 0.0,
-            unended: 0.0,
-            capacity: 100.0,
-            pressure: Vec::new(),
-        }
+        Evidence { parts, capacity: 100.0, ..Evidence::default() }
     }
 
     fn used(processor: f64) -> Used {

@@ -18,6 +18,7 @@ const FULL_PROCESSORS: Range<f64> = 0.9..1.05;
 const RESOURCES: [(&str, &str); 2] = [("io", "a disk"), ("memory", "memory")];
 
 /// What is known beside the parts.
+#[derive(Default)]
 pub struct Evidence<'a> {
     pub parts: &'a [Part],
     /// Parts that were to be slowed, and of which no effect is known.

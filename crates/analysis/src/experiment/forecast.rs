@@ -84,7 +84,6 @@ mod tests {
     use super::super::Silence;
     use super::*;
     use plimsoll_model::experiment::Means;
-    use std::collections::BTreeMap;
 
     fn part(name: &str, elasticity: f64, allows: Option<f64>) -> Part {
         let near = |mean: f64, by: f64| Estimate { mean, ci95: Some([mean - by, mean + by]) };
@@ -107,17 +106,7 @@ mod tests {
     /// What 25 % and a second limiting part buy beside another one.
     fn beside(other: Part) -> Vec<Faster> {
         let parts = [part("a", 1.0, Some(100.0)), other];
-        let evidence = Evidence {
-            parts: &parts,
-            missing: Vec::new(),
-            used: BTreeMap::new(),
-            processors: None,
-            generator: None,
-            refused: 0.0,
-            unended: 0.0,
-            capacity: 100.0,
-            pressure: Vec::new(),
-        };
+        let evidence = Evidence { parts: &parts, capacity: 100.0, ..Evidence::default() };
         let limit = Limit {
             component: Some("a".into()),
             components: Vec::new(),
