@@ -203,6 +203,13 @@ pub fn contenders(levels: &[&LevelRecord]) -> Vec<String> {
     parts.iter().filter(may).flat_map(|part| part.components.clone()).collect()
 }
 
+/// Whether short stops have told which component decides alone, whatever it does meanwhile.
+pub fn short_stops_tell(levels: &[&LevelRecord]) -> bool {
+    let parts = parts(levels, &[], Estimate::of(1.0, None));
+    let contenders: Vec<&Part> = parts.iter().filter(|part| part.under_short_stops.is_some()).collect();
+    argument::alone_by_short_stops(&contenders, |_| false).is_some()
+}
+
 /// The two components that decide and stop each other, where that is known.
 fn coupled(parts: &[Part]) -> Vec<String> {
     let single = parts.iter().filter(|part| part.components.len() == 1);

@@ -11,7 +11,7 @@ mod latency;
 
 pub use conductor::Conductor;
 
-use plimsoll_analysis::experiment::{self, effect::Effect};
+use plimsoll_analysis::experiment::{self, effect::Effect, latency as latency_of};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, Terms};
@@ -64,6 +64,8 @@ const FOR_LARGE: f64 = 0.5;
 /// Short stops slow what computes; a wait goes on meanwhile.
 const SHORT: f64 = 0.2;
 const SHORT_STOP: Nanos = Nanos::from_millis(1);
+/// Processors that a component uses with many operations in flight, from which on short stops can show in it.
+const COMPUTES: f64 = 0.2;
 /// Most parts that are slowed in pairs.
 const MOST_IN_PAIRS: usize = 3;
 
@@ -153,7 +155,14 @@ impl<'a> Experiment<'a> {
             [.., last] if last.start.stage() == Some(Stage::Latency) => Step::Over(None),
             [alone, saturated, slowed @ ..] => {
                 let next = match slowed {
-                    [large] => self.small(large, left),
+                    [large] => match self.short((large, saturated), components, left) {
+                        Step::Over(_) => self.small(slowed, left),
+                        short => short,
+                    },
+                    [large, short] if slows_shortly(short) => {
+                        let is_told = experiment::short_stops_tell(&[large, short]);
+                        if is_told { Step::Over(None) } else { self.small(slowed, left) }
+                    }
                     _ => self.again(slowed, left),
                 };
                 match next {
@@ -203,7 +212,40 @@ impl<'a> Experiment<'a> {
         self.level(Stage::Large, &perturbations, (MEASURED_LARGE, stop, in_flight, time, left), (0, purpose))
     }
 
-    fn small(&self, large: &LevelRecord, left: Nanos) -> Step {
+    /// Short stops of components that seem to decide, each of them. Where one that computes stops those that wait for it, that tells more
+    /// than the small doses, and sooner.
+    fn short(
+        &self,
+        (large, saturated): (&LevelRecord, &LevelRecord),
+        components: &[ComponentUsage],
+        left: Nanos,
+    ) -> Step {
+        let contenders = self.stoppable(experiment::contenders(&[large]));
+        let used = |name: &String| latency_of::processor_of(name, saturated, components).unwrap_or(0.0);
+        let measures = large.start.longest_stop().zip(large.start.load.in_flight());
+        match measures {
+            Some((stop, in_flight))
+                if contenders.len() > 1 && contenders.iter().any(|name| used(name) > COMPUTES) =>
+            {
+                let short: Vec<Perturbation> = contenders.into_iter().map(stopped_shortly).collect();
+                self.further(&short, (stop, in_flight, left), 1)
+            }
+            _ => Step::Over(None),
+        }
+    }
+
+    /// Those of some components that stops slow: of a quota, they would only use what it withholds anyway.
+    fn stoppable(&self, mut components: Vec<String>) -> Vec<String> {
+        let is_stoppable = |name: &String| {
+            self.parts.iter().any(|part| part.component == *name && !part.has_quota)
+        };
+        components.retain(is_stoppable);
+        components
+    }
+
+    /// Each component of which the large dose leaves it open whether it limits, by a small one.
+    fn small(&self, done: &[LevelRecord], left: Nanos) -> Step {
+        let [large, ..] = done else { return Step::Over(None) };
         let (Some(stop), Some(in_flight)) = (large.start.longest_stop(), large.start.load.in_flight()) else {
             return Step::Over(None);
         };
@@ -217,9 +259,9 @@ impl<'a> Experiment<'a> {
         let unsettled = experiment::unsettled(&[large]).into_iter().filter(|own| !is_open(own));
         perturbations.extend(unsettled);
         if perturbations.is_empty() {
-            return self.again(std::slice::from_ref(large), left);
+            return self.again(done, left);
         }
-        self.further(&perturbations, (stop, in_flight, left), 1)
+        self.further(&perturbations, (stop, in_flight, left), done.len())
     }
 
     /// Those that may decide together, in pairs and by short stops, once; and the perturbations whose effect is not known well enough.
@@ -242,24 +284,17 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    /// Pairs of the components that may decide, and each of them by short stops.
+    /// Pairs of the components that may decide, and each of them by short stops, if that was not done yet.
     fn pairs_of(&self, contenders: &[String], slowed: &[LevelRecord]) -> Vec<Perturbation> {
-        // A stop would only use what a quota withholds anyway.
-        let stoppable =
-            |name: &&String| self.parts.iter().any(|part| part.component == **name && !part.has_quota);
-        let contenders: Vec<String> = contenders.iter().filter(stoppable).cloned().collect();
+        let contenders = self.stoppable(contenders.to_vec());
         let Some(stop) = slowed.first().and_then(|large| large.start.longest_stop()) else {
             return Vec::new();
         };
         if contenders.len() < 2 {
             return Vec::new();
         }
-        let short = contenders.iter().map(|component| Perturbation {
-            components: vec![component.clone()],
-            means: Means::Stop,
-            share: SHORT,
-            stop: SHORT_STOP,
-        });
+        let is_new = !slowed.iter().any(slows_shortly);
+        let short = contenders.iter().filter(|_| is_new).cloned().map(stopped_shortly);
         pairs(&contenders, stop).into_iter().chain(short).collect()
     }
 
@@ -359,6 +394,16 @@ fn small_dose(large: &Effect) -> f64 {
 fn slows_pairs(level: &LevelRecord) -> bool {
     let slowed = level.start.blocks().iter().filter_map(|block| block.perturbation.as_ref());
     slowed.into_iter().any(|own| own.components.len() > 1)
+}
+
+/// Whether components were slowed by short stops alone in a level.
+fn slows_shortly(level: &LevelRecord) -> bool {
+    let mut slowed = level.start.blocks().iter().filter_map(|block| block.perturbation.as_ref()).peekable();
+    slowed.peek().is_some() && slowed.all(|own| own.stop == SHORT_STOP)
+}
+
+fn stopped_shortly(component: String) -> Perturbation {
+    Perturbation { components: vec![component], means: Means::Stop, share: SHORT, stop: SHORT_STOP }
 }
 
 /// All pairs of some components, stopped at the same moments; none of too many.

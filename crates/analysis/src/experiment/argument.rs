@@ -3,6 +3,7 @@
 use super::evidence::{Evidence, Used};
 use super::{Estimate, NOTHING, Part};
 use crate::limits::{Limit, LimitKind};
+use crate::validity::NEVER_READY;
 use plimsoll_model::experiment::Means;
 
 /// A part whose elasticity is surely above this decides the throughput, as far as noise lets one part be told from several.
@@ -147,26 +148,16 @@ fn excluded(named: &[&Part], evidence: &Evidence<'_>) -> Option<String> {
 /// Of components each of which may decide: stops that are short beside an operation slow those that compute, and only them. What these
 /// decide adds up to all where they share a lock; where one decides all, the others only wait for it.
 fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
-    let short: Vec<(&Part, Estimate)> =
-        contenders.iter().filter_map(|part| Some((*part, part.under_short_stops?))).collect();
-    let sum: f64 = short.iter().map(|(_, short)| short.mean).sum();
-    if short.len() < 2 || !(0.7..=1.4).contains(&sum) {
-        return None;
-    }
+    let short = under_short_stops(contenders)?;
     let told: Vec<String> =
         short.iter().map(|(part, short)| format!("{} {:.2}", part.name(), short.mean)).collect();
+    let told = told.join(", ");
     let computes = |part: &Part| evidence.used_by(part).is_some_and(|used| used.computes());
-    let sure: Vec<&Part> =
-        short.iter().filter(|(_, short)| short.ends()[0] > DECIDES).map(|(part, _)| *part).collect();
-    if let [own] = sure[..] {
-        // Elasticities are parts of a whole: what one has surely, the others have not, even those that sleep through short stops.
-        let most = if computes(own) { DECIDES } else { EXCLUDED };
-        let excluded = short.iter().all(|(part, short)| *part == own || short.ends()[1] < most);
+    if let Some(own) = alone_by_short_stops(contenders, computes) {
         let said = format!(
-            "with short stops, by which a component that only waits for others loses nothing, elasticities are {}",
-            told.join(", ")
+            "with short stops, by which a component that only waits for others loses nothing, elasticities are {told}"
         );
-        let is_it = excluded && decides(own) && evidence.missing.is_empty();
+        let is_it = decides(own) && evidence.missing.is_empty();
         return is_it.then(|| alone(own, Some(said), evidence));
     }
     let members: Vec<&Part> =
@@ -176,7 +167,29 @@ fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit
     if members.len() != 2 || !none_alone || !members.iter().all(compute) {
         return None;
     }
-    lock(&members, told.join(", "), evidence)
+    lock(&members, told, evidence)
+}
+
+/// What short stops did to components, where they explain about the whole time of an operation.
+fn under_short_stops<'a>(contenders: &[&'a Part]) -> Option<Vec<(&'a Part, Estimate)>> {
+    let of = |part: &&'a Part| Some((*part, part.under_short_stops?));
+    let short: Vec<(&Part, Estimate)> = contenders.iter().filter_map(of).collect();
+    let sum: f64 = short.iter().map(|(_, short)| short.mean).sum();
+    (short.len() >= 2 && (0.7..=1.4).contains(&sum)).then_some(short)
+}
+
+/// The one component that short stops show to decide. Elasticities are parts of a whole: what one has surely, the others have not, even
+/// those that sleep through short stops. Of one that is not known to compute all the time, more is asked.
+pub fn alone_by_short_stops<'a>(
+    contenders: &[&'a Part],
+    computes: impl Fn(&Part) -> bool,
+) -> Option<&'a Part> {
+    let short = under_short_stops(contenders)?;
+    let mut sure = short.iter().filter(|(_, short)| short.ends()[0] > DECIDES).map(|(part, _)| *part);
+    let (Some(own), None) = (sure.next(), sure.next()) else { return None };
+    let most = if computes(own) { DECIDES } else { EXCLUDED };
+    let excluded = short.iter().all(|(part, short)| std::ptr::eq(*part, own) || short.ends()[1] < most);
+    excluded.then_some(own)
 }
 
 /// Components that keep each other from working while one is stopped, by less together than apart.
@@ -419,8 +432,12 @@ fn none(evidence: &Evidence<'_>) -> Argument {
             format!("{} of the operations were refused while nothing was slowed", percent(evidence.refused));
         return found(limit(LimitKind::Refusal, said));
     }
-    if let Some(used) = evidence.generator.filter(|used| *used > GENERATOR) {
-        let said = format!("a load thread used {} of its processor", percent(used));
+    let occupied = evidence.generator.filter(|used| *used > GENERATOR);
+    let occupied = occupied.map(|used| format!("a load thread used {} of its processor", percent(used)));
+    let never = (evidence.never_ready > NEVER_READY).then(|| {
+        format!("the generator never took up {:.1} % of the operations", evidence.never_ready * 100.0)
+    });
+    if let Some(said) = occupied.or(never) {
         return found(limit(LimitKind::Generator, said));
     }
     let open = format!(
@@ -587,6 +604,8 @@ mod tests {
         assert!(of(evidence(&parts)).unwrap_err().contains("0.05 at most"));
         let generator = of(Evidence { generator: Some(0.97), ..evidence(&parts) }).unwrap();
         assert_eq!(generator.1, LimitKind::Generator);
+        let late = of(Evidence { never_ready: 0.02, ..evidence(&parts) }).unwrap();
+        assert_eq!(late.1, LimitKind::Generator);
         assert_eq!(of(Evidence { refused: 0.3, ..evidence(&parts) }).unwrap().1, LimitKind::Refusal);
     }
 

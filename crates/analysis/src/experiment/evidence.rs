@@ -33,6 +33,8 @@ pub struct Evidence<'a> {
     pub refused: f64,
     /// Share of operations that never came to their end meanwhile, and occupied their place until they were given up.
     pub unended: f64,
+    /// Share of operations that the generator never took up meanwhile.
+    pub never_ready: f64,
     /// Operations per second meanwhile.
     pub capacity: f64,
     /// Share of the time in which some process of the host waited for something that is no processor, while nothing was slowed.
@@ -141,6 +143,8 @@ impl<'a> Evidence<'a> {
         let arrived = if counts.delivered > 0 { counts.delivered } else { counts.acknowledged };
         let known = counts.delivered > 0 || record.terms.acknowledges();
         let ended = if known { arrived.saturating_add(counts.refused) } else { counts.due };
+        // What the generator itself did not send is no loss of the platform.
+        let ended = ended.saturating_add(counts.unsent);
         let share = |count: u64| if counts.due > 0 { count as f64 / counts.due as f64 } else { 0.0 };
         let generator = threads.values().filter(|(_, wall)| *wall > 0.0).map(|(cpu, wall)| cpu / wall);
         Evidence {
@@ -152,6 +156,7 @@ impl<'a> Evidence<'a> {
             capacity,
             pressure: RESOURCES.into_iter().filter_map(pressure).collect(),
             refused: share(counts.refused),
+            never_ready: share(counts.never_ready),
             unended: share(counts.due.saturating_sub(ended)),
         }
     }

@@ -10,7 +10,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// By how much the limiting part becomes faster in the forecasts, in percent.
-const PERCENT: [f64; 3] = [10.0, 25.0, 100.0];
+const PERCENT: [f64; 3] = [10.0, 25.0, SECOND];
+/// A second one of it has twice its speed.
+const SECOND: f64 = 100.0;
 
 /// Components that use more than so many times the processors have some of their own.
 const FULLER: f64 = 1.02;
@@ -30,7 +32,7 @@ pub struct Faster {
 impl Faster {
     /// How it is faster, for people.
     pub fn in_words(&self) -> String {
-        if self.percent == 100.0 { "a second one".to_owned() } else { format!("{} % faster", self.percent) }
+        if self.percent == SECOND { "a second one".to_owned() } else { format!("{} % faster", self.percent) }
     }
 }
 
@@ -69,7 +71,9 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
         if let (Some(processors), Some(used)) = (evidence.processors, used)
             && evidence.all_used() <= processors * FULLER
         {
-            let own_left = if matches!(kind, LimitKind::Processor) { used / faster } else { used };
+            // A second one takes as much for each operation, and a part that waits does not compute less by waiting less.
+            let is_cheaper = matches!(kind, LimitKind::Processor) && percent < SECOND;
+            let own_left = if is_cheaper { used / faster } else { used };
             let most = capacity.mean * processors / (evidence.all_used() - used + own_left).max(1e-9);
             bound("the platform's processors".to_owned(), most, most * 0.95, most * 1.05);
         }
@@ -82,6 +86,7 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
 #[cfg(test)]
 mod tests {
     use super::super::Silence;
+    use super::super::evidence::Used;
     use super::*;
     use plimsoll_model::experiment::Means;
 
@@ -125,6 +130,31 @@ mod tests {
         assert_eq!((second.capacity.mean, second.then.as_deref()), (150.0, Some("b")));
         let [_, second] = &beside(part("b", 0.0, None))[..] else { panic!() };
         assert_eq!((second.capacity.mean, second.then.as_deref()), (200.0, None), "it allows 400 at least");
+    }
+
+    #[test]
+    fn a_second_one_computes_no_less_for_an_operation() {
+        let parts = [part("a", 1.0, Some(100.0)), part("b", 0.0, None)];
+        let used = |processor| Used { processor, ..Used::default() };
+        let evidence = Evidence {
+            parts: &parts,
+            capacity: 100.0,
+            used: [("a".to_owned(), used(0.9)), ("b".to_owned(), used(0.05))].into(),
+            processors: Some(1.0),
+            ..Evidence::default()
+        };
+        let limit = Limit {
+            component: Some("a".into()),
+            components: Vec::new(),
+            kind: LimitKind::Processor,
+            evidence: Vec::new(),
+            elasticity: None,
+        };
+        let capacity = Estimate { mean: 100.0, ci95: Some([99.0, 101.0]) };
+        let [_, quarter, second] = &of(&[limit], &parts, capacity, &evidence)[..] else { panic!() };
+        assert!((quarter.capacity.mean - 125.0).abs() < 5.0, "{quarter:?}");
+        assert!((second.capacity.mean - 105.3).abs() < 0.1, "{second:?}");
+        assert_eq!(second.then.as_deref(), Some("the platform's processors"));
     }
 
     #[test]
