@@ -11,10 +11,12 @@ pub mod effect;
 mod evidence;
 mod forecast;
 pub mod latency;
+pub(crate) mod observed;
 mod silence;
 
 use crate::limits::Limit;
 use effect::Effect;
+use observed::Observed;
 use plimsoll_model::experiment::{Means, Perturbation, Stage};
 use plimsoll_model::record::{Gauge, LevelRecord, RunRecord, Terms};
 use plimsoll_model::{Metric, Verdict};
@@ -144,6 +146,16 @@ impl Experiment {
             _ => None,
         });
         single.filter(|name| !slowed(name)).collect()
+    }
+
+    /// Adds what was observed to what the experiment found, or to why it found nothing.
+    pub(crate) fn confront(&mut self, limits: &mut [Limit], observed: &Observed<'_>) {
+        for limit in limits.iter_mut() {
+            limit.evidence.extend(observed.on(limit, self.capacity.mean));
+        }
+        if limits.is_empty() {
+            self.open.extend(observed.stay(self.capacity.mean));
+        }
     }
 
     /// The verdict on a run that is nothing but an experiment, and why.

@@ -41,6 +41,7 @@ mod warming;
 pub mod wire;
 
 use dissection::DissectionSummary;
+use experiment::observed::Observed;
 use level::LevelSummary;
 use load_line::LoadLine;
 pub use measured::summarize as summarize_level;
@@ -69,16 +70,25 @@ pub fn summarize(record: &RunRecord) -> Summary {
     let pairs: Vec<_> = record.levels.iter().map(|level| &level.start).zip(&levels).collect();
     let laws = laws::of(&pairs, &record.components, &record.gauges);
     let load_line = load_line.map(|line| load_line::bounded(line, &laws, &levels));
-    let (experiment, limits) =
-        experiment::of(record).map_or((None, Vec::new()), |(experiment, limits)| (Some(experiment), limits));
+    let by_levels = limits::of_levels(&levels, record);
+    let (experiment, limits) = match experiment::of(record) {
+        Some((mut experiment, mut limits)) => {
+            let dissection = dissection.as_ref();
+            experiment.confront(
+                &mut limits,
+                &Observed { by_levels, laws: &laws, dissection, experiment: &record.experiment },
+            );
+            (Some(experiment), limits)
+        }
+        // What an experiment does not say is not said by less.
+        None => (None, by_levels),
+    };
     let (verdict, reason) = match &experiment {
         Some(experiment) if levels.is_empty() && record.end == Some(RunEnd::Complete) => {
             experiment.judge(&limits)
         }
         _ => judge(record, &levels, load_line.as_ref(), finding.as_ref()),
     };
-    // What an experiment does not say is not said by less.
-    let limits = if experiment.is_none() { limits::of_levels(&levels, record) } else { limits };
     let over_levels = |metric| {
         let mut merged = Histogram::new();
         let samples = record.levels.iter().flat_map(|level| level.samples.iter().flatten());

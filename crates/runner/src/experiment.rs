@@ -236,9 +236,8 @@ impl<'a> Experiment<'a> {
 
     /// Those of some components that stops slow: of a quota, they would only use what it withholds anyway.
     fn stoppable(&self, mut components: Vec<String>) -> Vec<String> {
-        let is_stoppable = |name: &String| {
-            self.parts.iter().any(|part| part.component == *name && !part.has_quota)
-        };
+        let is_stoppable =
+            |name: &String| self.parts.iter().any(|part| part.component == *name && !part.has_quota);
         components.retain(is_stoppable);
         components
     }

@@ -410,13 +410,15 @@ fn phases(record: &RunRecord, planned_warm_up: Nanos) -> Phases {
     let phase = |begin: Nanos, name: String, measured| Phase { begin, name, measured };
     let mut phases = vec![phase(Nanos(i64::MIN), "set-up".to_owned(), false)];
     let mut before = None;
-    for level in &record.levels {
+    for level in record.levels.iter().chain(&record.experiment) {
         let start = &level.start;
         let name = plimsoll_analysis::level::phase(start);
         // What is before the first hold since the last level ended is this one's warm-up.
         let warm_up = before.unwrap_or(start.hold_start - planned_warm_up);
         phases.push(phase(wall + warm_up, format!("{name}, warm-up"), false));
-        phases.push(phase(wall + start.hold_start, name.clone(), true));
+        // Where components are slowed, times are not those of the platform.
+        let is_untouched = start.blocks().is_empty();
+        phases.push(phase(wall + start.hold_start, name.clone(), is_untouched));
         phases.push(phase(wall + start.hold_start + start.hold, format!("{name}, drain"), false));
         before = level.end.as_ref().map(|end| end.at);
     }

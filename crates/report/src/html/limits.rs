@@ -2,9 +2,10 @@
 
 use crate::html::level::per_second;
 use crate::html::table::{Column, interval_cell, number_cell, table};
+use crate::text::capitalised;
 use maud::{Markup, html};
 use plimsoll_analysis::experiment::{Experiment, Faster, Latency, LatencyPart, Part};
-use plimsoll_analysis::limits::Limit;
+use plimsoll_analysis::limits::{Limit, LimitKind};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Nanos;
 
@@ -27,8 +28,12 @@ pub fn body(summary: &Summary) -> Markup {
 }
 
 fn of_limit(limit: &Limit) -> Markup {
+    let said = limit.in_words(None);
+    // A component keeps its name as it is.
+    let is_named =
+        limit.component.is_some() || !limit.components.is_empty() && limit.kind != LimitKind::Processors;
     html! {
-        p { strong { (limit.in_words(None)) } "." }
+        p { strong { @if is_named { (said) } @else { (capitalised(&said)) } } "." }
         ul { @for said in &limit.evidence { li { (said) } } }
     }
 }
