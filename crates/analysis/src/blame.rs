@@ -5,6 +5,7 @@ mod at_limit;
 mod captured;
 
 use crate::censored::NEVER;
+use crate::clear::may_be_unread;
 use crate::dissection::DissectionSummary;
 use crate::inference::{SMALL, sent_again};
 use crate::level::{Blame, Culprit, LevelSummary, LevelVerdict, PopulationLevel, PublishCause};
@@ -161,6 +162,10 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
             return Some(platform(of_it(what)).named(captured.who_failed(refused)));
         }
         if let Some(loss) = lost(counted) {
+            if loss.of_deliveries && may_be_unread(record) {
+                let said = format!("{}: our subscribers read more slowly than messages came", loss.what);
+                return Some(Blame::on(Culprit::Receiver, of_it(said)));
+            }
             let lost = || seen(captured.who_lost(level.lost, level.expected_deliveries));
             let named = loss.of_deliveries.then(lost).flatten();
             return Some(match named.or_else(full) {

@@ -18,7 +18,7 @@ use crate::limits::Limit;
 use effect::Effect;
 use observed::Observed;
 use plimsoll_model::experiment::{Means, Perturbation, Stage};
-use plimsoll_model::record::{Gauge, LevelRecord, RunRecord, Terms};
+use plimsoll_model::record::{ComponentUsage, Gauge, LevelRecord, RunRecord, Terms};
 use plimsoll_model::{Metric, Verdict};
 use plimsoll_stats::Interval;
 #[cfg(feature = "schema")]
@@ -161,7 +161,7 @@ impl Experiment {
     /// The verdict on a run that is nothing but an experiment, and why.
     pub(crate) fn judge(&self, limits: &[Limit]) -> (Verdict, String) {
         match limits {
-            [] => (Verdict::Invalid, self.open.join("; ")),
+            [] => (Verdict::Invalid, self.open.first().cloned().unwrap_or_default()),
             limits => {
                 let at = Some(self.capacity.mean);
                 let said: Vec<String> = limits.iter().map(|limit| limit.in_words(at)).collect();
@@ -213,6 +213,13 @@ pub fn contenders(levels: &[&LevelRecord]) -> Vec<String> {
     }
     let may = |part: &&Part| part.components.len() == 1 && part.elasticity.ends()[1] > CONTENDS;
     parts.iter().filter(may).flat_map(|part| part.components.clone()).collect()
+}
+
+/// Whether it is known from a large dose that full processors limit, by what components used while nothing was slowed.
+pub fn processors_limit(large: &LevelRecord, untouched: &LevelRecord, components: &[ComponentUsage]) -> bool {
+    let parts = parts(&[large], &[], Estimate::of(1.0, None));
+    let decide = parts.iter().any(|part| part.means == Means::Occupy && argument::decides(part));
+    decide && evidence::are_full(&evidence::used_in(untouched, components))
 }
 
 /// Whether short stops have told which component decides alone, whatever it does meanwhile.

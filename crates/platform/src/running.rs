@@ -24,6 +24,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// After a death, the guards of others that died have so long to tell it.
+const TELLING: Duration = Duration::from_millis(200);
 /// How long the guard of a component that has ended may still be at work.
 const ENDING: Duration = Duration::from_secs(1);
 /// How long a component that was started again may take at the end of a level to accept connections.
@@ -351,6 +353,24 @@ impl Platform {
             let status = "signal: 11 (SIGSEGV)".to_owned();
             return Some(Death { component, status, last_words: String::new() });
         }
+        if !self.ended().iter().any(|(is_over, ..)| *is_over) {
+            return None;
+        }
+        // Others may die of it at once, and the guard of the first one may be the last that has a turn to tell.
+        if self.components.len() > 1 {
+            std::thread::sleep(TELLING);
+        }
+        let ended = self.ended();
+        let (.., running) = ended.into_iter().min_by_key(|(_, at, _)| *at)?;
+        running.process.await_end(ENDING);
+        let status = running.process.try_wait().ok().flatten()?;
+        running.reported = true;
+        let (component, status) = (running.name.clone(), status.to_string());
+        Some(Death { component, status, last_words: last_lines(&running.log).join("\n") })
+    }
+
+    /// The components that have ended and were not told as dead: whether its guard is gone as well, and when it ended.
+    fn ended(&mut self) -> Vec<(bool, i64, &mut Running)> {
         let of = |running: &mut Running| {
             let is_over = matches!(running.process.try_wait(), Ok(Some(_)));
             // A guard that was killed has told nothing.
@@ -358,17 +378,7 @@ impl Platform {
             Some((is_over, at))
         };
         let open = self.components.iter_mut().filter(|running| !running.reported);
-        let ended: Vec<(bool, i64, &mut Running)> =
-            open.filter_map(|running| of(running).map(|(is_over, at)| (is_over, at, running))).collect();
-        if !ended.iter().any(|(is_over, ..)| *is_over) {
-            return None;
-        }
-        let (.., running) = ended.into_iter().min_by_key(|(_, at, _)| *at)?;
-        running.process.await_end(ENDING);
-        let status = running.process.try_wait().ok().flatten()?;
-        running.reported = true;
-        let (component, status) = (running.name.clone(), status.to_string());
-        Some(Death { component, status, last_words: last_lines(&running.log).join("\n") })
+        open.filter_map(|running| of(running).map(|(is_over, at)| (is_over, at, running))).collect()
     }
 
     /// Kills a component as a crash would (SIGKILL to all of its processes). It is not told as a death.

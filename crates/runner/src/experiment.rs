@@ -155,6 +155,8 @@ impl<'a> Experiment<'a> {
             [.., last] if last.start.stage() == Some(Stage::Latency) => Step::Over(None),
             [alone, saturated, slowed @ ..] => {
                 let next = match slowed {
+                    // Nothing that a component does by itself would change that.
+                    [large] if experiment::processors_limit(large, saturated, components) => Step::Over(None),
                     [large] => match self.short((large, saturated), components, left) {
                         Step::Over(_) => self.small(slowed, left),
                         short => short,

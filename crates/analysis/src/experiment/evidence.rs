@@ -75,25 +75,6 @@ impl<'a> Evidence<'a> {
         // Readings of a second mix blocks: what is used is that of the level in which nothing is slowed.
         let is_saturated = |level: &&LevelRecord| level.start.stage() == Some(Stage::Saturated);
         let saturated = record.experiment.iter().find(is_saturated);
-        let used = |name: &str| {
-            let span = usage::hold(&saturated?.start);
-            let mean =
-                |of: fn(&ComponentUsage) -> Option<Nanos>| usage::share(&record.components, name, &span, of);
-            Some(Used {
-                processor: mean(|usage| Some(usage.cpu))?,
-                thread: mean(|usage| usage.busiest_thread),
-                waits: mean(|usage| usage.run_delay).unwrap_or(0.0),
-                held_by_others: mean(|usage| usage.held_by_others).unwrap_or(0.0),
-                throttled: mean(|usage| Some(usage.throttled)).unwrap_or(0.0),
-                processors: record
-                    .components
-                    .iter()
-                    .filter(|usage| usage.component == name)
-                    .filter_map(|usage| usage.processors)
-                    .max()
-                    .map(f64::from),
-            })
-        };
         let pressure = |(quantity, what): (&str, &'static str)| {
             let span = usage::hold(&saturated?.start);
             let own = record
@@ -105,10 +86,7 @@ impl<'a> Evidence<'a> {
                 within.fold((0.0, 0.0), |(count, sum), gauge| (count + 1.0, sum + gauge.value));
             (count > 0.0).then(|| (what, sum / count))
         };
-        let used: BTreeMap<String, Used> = usage::names(&record.components)
-            .into_iter()
-            .filter_map(|name| Some((name.to_owned(), used(name)?)))
-            .collect();
+        let used = saturated.map(|level| used_in(level, &record.components)).unwrap_or_default();
         let blocks = levels.iter().flat_map(|level| level.start.blocks());
         let mut missing: Vec<String> = blocks
             .filter_map(|block| block.perturbation.as_ref())
@@ -150,7 +128,7 @@ impl<'a> Evidence<'a> {
         Evidence {
             parts,
             missing,
-            processors: common(used.values().filter_map(|used| used.processors)),
+            processors: processors_of(&used),
             used,
             generator: generator.reduce(f64::max),
             capacity,
@@ -177,13 +155,45 @@ impl<'a> Evidence<'a> {
 
     /// Whether the components use all processors that they may run on, and these are the same for all.
     pub fn processors_are_full(&self) -> bool {
-        self.processors.is_some_and(|processors| FULL_PROCESSORS.contains(&(self.all_used() / processors)))
+        are_full(&self.used)
     }
 
     /// What all components used of the processors.
     pub fn all_used(&self) -> f64 {
-        self.used.values().map(|used| used.processor).sum()
+        all(&self.used)
     }
+}
+
+/// What each component used in the hold of a level in which nothing was slowed.
+pub fn used_in(level: &LevelRecord, components: &[ComponentUsage]) -> BTreeMap<String, Used> {
+    let span = usage::hold(&level.start);
+    let used = |name: &str| {
+        let mean = |of: fn(&ComponentUsage) -> Option<Nanos>| usage::share(components, name, &span, of);
+        let own = components.iter().filter(|usage| usage.component == name);
+        Some(Used {
+            processor: mean(|usage| Some(usage.cpu))?,
+            thread: mean(|usage| usage.busiest_thread),
+            waits: mean(|usage| usage.run_delay).unwrap_or(0.0),
+            held_by_others: mean(|usage| usage.held_by_others).unwrap_or(0.0),
+            throttled: mean(|usage| Some(usage.throttled)).unwrap_or(0.0),
+            processors: own.filter_map(|usage| usage.processors).max().map(f64::from),
+        })
+    };
+    usage::names(components).into_iter().filter_map(|name| Some((name.to_owned(), used(name)?))).collect()
+}
+
+/// Whether components use all processors that they may run on, and these are the same for all.
+pub fn are_full(used: &BTreeMap<String, Used>) -> bool {
+    processors_of(used).is_some_and(|processors| FULL_PROCESSORS.contains(&(all(used) / processors)))
+}
+
+/// Processors that all may run on.
+fn processors_of(used: &BTreeMap<String, Used>) -> Option<f64> {
+    common(used.values().filter_map(|used| used.processors))
+}
+
+fn all(used: &BTreeMap<String, Used>) -> f64 {
+    used.values().map(|used| used.processor).sum()
 }
 
 /// The value that all have in common.
