@@ -253,7 +253,7 @@ pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
         // Who sometimes holds what others need is known by that, and so are those who stop each other.
         let is_known = own.is_some_and(|effect| effect.silence.is_sometimes())
             || coupled.iter().any(|name| perturbation.components == [name.clone()]);
-        perturbation.components.len() == 1
+        perturbation.components.len() <= 1
             && !is_known
             && own.is_some_and(|own| own.interval.is_none_or(|interval| matters(&interval)))
     };
@@ -286,6 +286,7 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
     let used: Vec<Option<f64>> =
         parts.iter().map(|part| evidence.used_by(part).map(|used| used.processor)).collect();
+    let of_components = evidence.used.clone();
     let named = |part: &Part| {
         argument.limits.is_empty() || argument.limits.iter().any(|limit| limit.names(&part.components))
     };
@@ -294,7 +295,7 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
         part.capacity = part.capacity.filter(|_| named(part) || !argument::stops_others(part));
     }
     if argument.processors_are_full {
-        argument::share_processors(&mut parts);
+        argument::share_processors(&mut parts, &of_components);
     }
     let experiment = Experiment {
         capacity,
@@ -366,9 +367,10 @@ fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part 
             dose: small.dose,
             elasticity: Estimate::of(small.elasticity, small.interval),
         }),
-        at_least: allows(ends[1].clamp(0.0, 1.5)),
+        at_least: allows(ends[1].clamp(0.0, 1.0)),
         silence: all.into_iter().flatten().map(|effect| effect.silence).sum(),
-        capacity: bounds.then_some(own),
+        // Occupied processors leave to the components what these do not need by themselves.
+        capacity: (bounds && large.means != Means::Occupy).then_some(own),
         used: None,
     }
 }

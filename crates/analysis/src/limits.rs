@@ -41,10 +41,10 @@ pub enum LimitKind {
     Processors,
     /// Something that only one of several components can have at a time, such as a lock.
     Lock,
-    /// None of several components works while another one is stopped: few messages can be between them, as with a pool of connections
-    /// from one to the next, or they share something that one has at a time, even while it waits for it.
+    /// None of several components works while another one is stopped: few messages can be between them, as where one calls the next or
+    /// has a small pool of connections to it, or they share something that one has at a time, even while it waits for it.
     Coupled,
-    /// The platform refuses what exceeds a limit in its configuration.
+    /// The platform refuses most operations, as where they exceed a limit in its configuration.
     Refusal,
     /// The load generator.
     Generator,
@@ -65,9 +65,9 @@ impl Limit {
             LimitKind::Waiting => one(": its workers are occupied without computing"),
             LimitKind::Processors => several(": all components share them"),
             LimitKind::Lock => several(": they share something that one has at a time"),
-            LimitKind::Coupled => {
-                several(": each stops while the other does, by a small pool or a lock between them")
-            }
+            LimitKind::Coupled => several(
+                ": each stops while the other does, as with a call, a small pool or a lock between them",
+            ),
             LimitKind::Refusal | LimitKind::Generator | LimitKind::Unknown => one(""),
         }
     }
@@ -82,7 +82,7 @@ impl Limit {
         match (&self.component, self.kind) {
             (Some(component), _) => component.clone(),
             (None, LimitKind::Processors) => "the platform's processors".to_owned(),
-            (None, LimitKind::Refusal) => "a limit in the platform's configuration".to_owned(),
+            (None, LimitKind::Refusal) => "a limit from which on the platform refuses".to_owned(),
             (None, LimitKind::Generator) => "the load generator".to_owned(),
             (None, _) => self.components.join(" and "),
         }

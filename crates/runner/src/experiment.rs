@@ -8,6 +8,8 @@
 
 mod conductor;
 mod latency;
+#[cfg(test)]
+mod tests;
 
 pub use conductor::Conductor;
 
@@ -20,12 +22,16 @@ use plimsoll_stats::distribution::random;
 
 /// Names the stream of random numbers of the order of blocks.
 const STREAM: u64 = 0x626c_6f63_6b73;
-/// Hold of the first level, and of the second.
+/// Hold of the first level, and of the second, in which components are read that use much and little.
 const FIRST: Nanos = Nanos::from_secs(5);
+const SECOND: Nanos = Nanos::from_secs(10);
 /// Samples of each of these.
 const FIRST_SAMPLES: u16 = 10;
 /// Operations in flight of the second level, and the fewest of the later ones.
 const SATURATED: u32 = 64;
+/// A level with so many times the operations of the one before it may show more of the platform; and most such levels.
+const MORE: u32 = 2;
+const MOST_SATURATED: usize = 4;
 /// A stop is so many times as long as an operation alone: a worker that sleeps through the beginning of it loses the rest.
 const LONGER: f64 = 25.0;
 /// A stop is at least so long, and so many operations come to their end meanwhile on the untouched platform.
@@ -44,7 +50,7 @@ const LARGE: f64 = 0.6;
 /// The small dose leaves a part so much more than what is done, if the large one has told what it allows; it lies between these.
 const ROOM: f64 = 1.08;
 const SMALL: std::ops::RangeInclusive<f64> = 0.15..=0.4;
-/// The dose of a quota and of the processors, which are taken in small pieces.
+/// The dose of the processors, which are taken in small pieces.
 const OCCUPIED: f64 = 0.5;
 const OCCUPIED_FOR: Nanos = Nanos::from_millis(5);
 /// Samples of a stop; a cycle of the large dose has five.
@@ -59,6 +65,8 @@ const MEASURED_SMALL: u16 = 40;
 /// Rounds of a level, in each of which each part is slowed once. A further level leaves those out that are known well enough.
 const FEWEST_ROUNDS: usize = 4;
 const MOST_ROUNDS: usize = 6;
+/// Levels after the one with the large dose, at most: what is not known by then has its interval.
+const MOST_FURTHER: usize = 4;
 /// The share of the time for the large dose; what it leaves belongs to the small one.
 const FOR_LARGE: f64 = 0.5;
 /// Short stops slow what computes; a wait goes on meanwhile.
@@ -135,7 +143,7 @@ impl<'a> Experiment<'a> {
         let first = |stage, in_flight: u32, purpose| {
             Step::Level(Box::new(NextLevel {
                 level: LevelPlan::Experiment(in_flight.min(most).max(1)),
-                hold: FIRST,
+                hold: if stage == Stage::Alone { FIRST } else { SECOND },
                 samples: FIRST_SAMPLES,
                 experiment: ExperimentLevel { stage, blocks: Vec::new() },
                 purpose,
@@ -148,44 +156,75 @@ impl<'a> Experiment<'a> {
             }
             [] => first(Stage::Alone, 1, "one operation at a time"),
             [_] => first(Stage::Saturated, SATURATED, "many operations at a time"),
-            [alone, saturated] => match self.measures(alone, saturated) {
-                Ok(measures) => self.large(measures, left),
-                Err(why) => Step::Over(Some(format!("nothing was slowed: {why}"))),
-            },
-            [.., last] if last.start.stage() == Some(Stage::Latency) => Step::Over(None),
-            [alone, saturated, slowed @ ..] => {
-                let next = match slowed {
-                    // Nothing that a component does by itself would change that.
-                    [large] if experiment::processors_limit(large, saturated, components) => Step::Over(None),
-                    [large] => match self.short((large, saturated), components, left) {
-                        Step::Over(_) => self.small(slowed, left),
-                        short => short,
-                    },
-                    [large, short] if slows_shortly(short) => {
-                        let is_told = experiment::short_stops_tell(&[large, short]);
-                        if is_told { Step::Over(None) } else { self.small(slowed, left) }
+            [alone, rest @ ..] => {
+                let is_saturated = |level: &&LevelRecord| level.start.stage() == Some(Stage::Saturated);
+                let (saturated, slowed) = rest.split_at(rest.iter().take_while(is_saturated).count());
+                let [.., last] = saturated else { return Step::Over(None) };
+                match (slowed, self.measures(alone, last)) {
+                    ([], Err(why)) => Step::Over(Some(format!("nothing was slowed: {why}"))),
+                    // So few need not have shown what the platform can do, nor what its components use then.
+                    ([], Ok((_, in_flight)))
+                        if saturated.len() < MOST_SATURATED
+                            && last.start.load.in_flight().is_some_and(|own| in_flight > own * MORE) =>
+                    {
+                        first(Stage::Saturated, in_flight, "more operations at a time")
                     }
-                    _ => self.again(slowed, left),
-                };
-                match next {
-                    Step::Over(None) => self.latency((alone, saturated), components, left),
-                    next => next,
+                    ([], Ok(measures)) => self.large(measures, left),
+                    _ => self.slower((alone, last), slowed, components, left),
                 }
             }
         }
     }
 
+    /// What comes after the first level in which components were slowed.
+    fn slower(
+        &self,
+        (alone, saturated): (&LevelRecord, &LevelRecord),
+        slowed: &[LevelRecord],
+        components: &[ComponentUsage],
+        left: Nanos,
+    ) -> Step {
+        let next = match slowed {
+            [.., last] if last.start.stage() == Some(Stage::Latency) => return Step::Over(None),
+            // Nothing that a component does by itself would change that.
+            [large] if experiment::processors_limit(large, saturated, components) => Step::Over(None),
+            [large] => match self.short((large, saturated), components, left) {
+                Step::Over(_) => self.small(slowed, left),
+                short => short,
+            },
+            [large, short] if slows_shortly(short) => {
+                let is_told = experiment::short_stops_tell(&[large, short]);
+                if is_told { Step::Over(None) } else { self.small(slowed, left) }
+            }
+            _ => self.again(slowed, left),
+        };
+        match next {
+            Step::Over(None) => self.latency((alone, saturated), components, left),
+            next => next,
+        }
+    }
+
     /// How long a stop is, and how many operations are in flight meanwhile; or why that cannot be had, for people.
     fn measures(&self, alone: &LevelRecord, saturated: &LevelRecord) -> Result<(Nanos, u32), String> {
-        let alone = experiment::alone(alone, self.terms);
         let rate = experiment::capacity(saturated).filter(|rate| *rate > 0.0);
+        let alone = experiment::alone(alone, self.terms);
         let (Some(alone), Some(rate)) = (alone, rate) else {
-            return Err("hardly any operation came to its end".into());
+            return Err(
+                "hardly any operation came to its end that acknowledgements or subscribers can show".into()
+            );
         };
+        let longest = self.plan.timeout.as_secs_f64() * LONGEST_STOP;
+        if longest < alone * FEWEST_TIMES {
+            return Err(format!(
+                "an operation takes {}, and its stops would be too long for load.operation_timeout: {} is enough",
+                Nanos::from_secs_f64(alone),
+                Nanos::from_secs_f64((alone * FEWEST_TIMES / LONGEST_STOP).ceil())
+            ));
+        }
         let wanted = (alone * LONGER).max(OPERATIONS_IN_STOP / rate).max(SHORTEST_STOP.as_secs_f64());
         // With fewer operations in flight than that takes, others would run out of work.
         let most = f64::from(self.plan.most_in_flight) / (IN_FLIGHT * rate);
-        let stop = wanted.min(self.plan.timeout.as_secs_f64() * LONGEST_STOP).min(most);
+        let stop = wanted.min(longest).min(most);
         // A whole number of milliseconds a sample.
         let sample = Nanos::from_millis((stop * 1e3) as i64 / SAMPLES_OF_STOP);
         if sample < SHORTEST_SAMPLE || stop < alone * FEWEST_TIMES {
@@ -268,6 +307,9 @@ impl<'a> Experiment<'a> {
     /// Those that may decide together, in pairs and by short stops, once; and the perturbations whose effect is not known well enough.
     fn again(&self, slowed: &[LevelRecord], left: Nanos) -> Step {
         let levels: Vec<&LevelRecord> = slowed.iter().collect();
+        if slowed.len() > MOST_FURTHER {
+            return Step::Over(None);
+        }
         let mut perturbations = if slowed.len() > 1 { experiment::unsettled(&levels) } else { Vec::new() };
         if !slowed.iter().any(slows_pairs) {
             perturbations.extend(self.pairs_of(&experiment::contenders(&levels), slowed));
@@ -294,7 +336,7 @@ impl<'a> Experiment<'a> {
         if contenders.len() < 2 {
             return Vec::new();
         }
-        let is_new = !slowed.iter().any(slows_shortly);
+        let is_new = !slowed.iter().any(|level| perturbations(level).any(|own| own.stop == SHORT_STOP));
         let short = contenders.iter().filter(|_| is_new).cloned().map(stopped_shortly);
         pairs(&contenders, stop).into_iter().chain(short).collect()
     }
@@ -332,7 +374,8 @@ impl<'a> Experiment<'a> {
         };
         let rest = |own: Option<&Perturbation>| if own.is_some() { REST } else { REST_AFTER };
         let length = |own: Option<&Perturbation>| u64::from(rest(own) + counts(own));
-        let round: u64 = perturbations.iter().map(|own| length(Some(own)) + length(None)).sum();
+        let slowed: u64 = perturbations.iter().map(|own| length(Some(own))).sum();
+        let round = slowed + length(None) * untouched_of(perturbations.len()) as u64;
         let last = length(None);
         let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
         let fits =
@@ -378,6 +421,7 @@ impl<'a> Experiment<'a> {
                 add(None);
                 add(Some(next));
             }
+            (perturbations.len()..untouched_of(perturbations.len())).for_each(|_| add(None));
         }
         add(None);
         blocks
@@ -391,15 +435,25 @@ fn small_dose(large: &Effect) -> f64 {
     SAMPLES_OF_STOP as f64 / (SAMPLES_OF_STOP as f64 / dose).round()
 }
 
+/// What was slowed in the blocks of a level.
+fn perturbations(level: &LevelRecord) -> impl Iterator<Item = &Perturbation> {
+    level.start.blocks().iter().filter_map(|block| block.perturbation.as_ref())
+}
+
+/// Untouched blocks of a round in which so many are slowed. Of a single one, two blocks would share the untouched one between them, and
+/// their effects would not be independent.
+fn untouched_of(perturbations: usize) -> usize {
+    if perturbations == 1 { 2 } else { perturbations }
+}
+
 /// Whether several components were slowed at the same moments in a level.
 fn slows_pairs(level: &LevelRecord) -> bool {
-    let slowed = level.start.blocks().iter().filter_map(|block| block.perturbation.as_ref());
-    slowed.into_iter().any(|own| own.components.len() > 1)
+    perturbations(level).any(|own| own.components.len() > 1)
 }
 
 /// Whether components were slowed by short stops alone in a level.
 fn slows_shortly(level: &LevelRecord) -> bool {
-    let mut slowed = level.start.blocks().iter().filter_map(|block| block.perturbation.as_ref()).peekable();
+    let mut slowed = perturbations(level).peekable();
     slowed.peek().is_some() && slowed.all(|own| own.stop == SHORT_STOP)
 }
 
@@ -426,83 +480,4 @@ fn pairs(components: &[String], stop: Nanos) -> Vec<Perturbation> {
 fn slowed(part: &Slowable, share: f64, stop: Nanos) -> Perturbation {
     let means = if part.has_quota { Means::Quota } else { Means::Stop };
     Perturbation { components: vec![part.component.clone()], means, share, stop }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use plimsoll_model::record::{LevelStart, SampleRecord};
-    use plimsoll_model::{Counts, Histogram, Load, Metric};
-
-    const PLAN: ExperimentPlan = ExperimentPlan {
-        within: Nanos::from_secs(600),
-        with_levels: false,
-        most_in_flight: 20_000,
-        timeout: Nanos::from_secs(10),
-    };
-
-    fn parts(names: &[&str]) -> Vec<Slowable> {
-        names.iter().map(|name| Slowable { component: (*name).to_owned(), has_quota: false }).collect()
-    }
-
-    /// A level of five seconds with so many operations a second, each of which took so long.
-    fn level(stage: Stage, rate: u64, took: Nanos) -> LevelRecord {
-        let mut times = Histogram::new();
-        times.record_n(took, rate * 5);
-        let counts = Counts { due: rate * 5, ..Counts::default() };
-        let start = LevelStart {
-            hold: Nanos::from_secs(5),
-            samples: 1,
-            load: Load::InFlight(1),
-            experiment: Some(ExperimentLevel { stage, blocks: Vec::new() }),
-            ..LevelStart::default()
-        };
-        let sample = SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() };
-        LevelRecord { start, samples: vec![Some(sample)], ..LevelRecord::default() }
-    }
-
-    fn large(within: i64, names: &[&str], rate: u64, took: Nanos) -> Step {
-        let terms = Terms { qos: 1, ..Terms::default() };
-        let plan = ExperimentPlan { within: Nanos::from_secs(within), ..PLAN };
-        let mut experiment = Experiment::new(plan, (&terms, 7), parts(names), true, Nanos::from_secs(1));
-        assert!(matches!(experiment.next(&[], &[], Nanos::ZERO), Step::Level(_)));
-        let done = [level(Stage::Alone, 100, took), level(Stage::Saturated, rate, took)];
-        experiment.next(&done, &[], Nanos::from_secs(20))
-    }
-
-    #[test]
-    fn each_part_is_slowed_as_often_as_the_others_between_untouched_blocks() {
-        let Step::Level(next) = large(600, &["a", "b", "c"], 200, Nanos::from_millis(10)) else { panic!() };
-        // Twenty-five times ten milliseconds are longer than forty operations take; as a whole number of samples it is a little less.
-        assert_eq!(next.level, LevelPlan::Experiment(100));
-        let blocks = &next.experiment.blocks;
-        assert!(
-            blocks.iter().enumerate().all(|(place, block)| block.perturbation.is_some() == (place % 2 == 1))
-        );
-        assert!(
-            blocks.windows(2).all(|pair| pair[0].end == pair[1].begin && pair[0].measured > pair[0].begin)
-        );
-        let count = |name: &str| {
-            let own =
-                |block: &&Block| block.perturbation.as_ref().is_some_and(|own| own.components == [name]);
-            blocks.iter().filter(own).count()
-        };
-        assert!(count("a") >= FEWEST_ROUNDS && count("a") == count("b") && count("b") == count("c"));
-        assert_eq!(next.hold, Nanos::from_millis(83) * i64::from(next.samples));
-        assert!(next.hold < Nanos::from_secs(348), "{:?}", next.hold);
-    }
-
-    #[test]
-    fn a_stop_is_long_beside_an_operation_and_what_takes_too_long_is_said() {
-        let Step::Level(next) = large(3600, &["a"], 200, Nanos::from_millis(100)) else { panic!() };
-        let perturbations = next.experiment.blocks.iter().filter_map(|block| block.perturbation.as_ref());
-        let stops = perturbations.filter(|own| own.means == Means::Stop).map(|own| own.stop);
-        // A hundred milliseconds fifteen times would be longer than a part of what an operation may take.
-        assert_eq!(stops.min(), Some(Nanos::from_millis(1200)));
-        let Step::Over(Some(why)) = large(60, &["a", "b"], 10, Nanos::from_millis(100)) else { panic!() };
-        assert!(why.contains("load.experiment.within allows 1"), "{why}");
-        let terms = Terms::default();
-        let mut none = Experiment::new(PLAN, (&terms, 7), Vec::new(), false, Nanos::ZERO);
-        assert!(matches!(none.next(&[], &[], Nanos::ZERO), Step::Over(Some(_))));
-    }
 }

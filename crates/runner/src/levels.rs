@@ -132,10 +132,13 @@ fn run_experiment(
         done.extend(added.levels);
         components.extend(added.components);
         if let Some(death) = ended.death {
-            watch.note(&format!("{} ended while components were slowed", death.component));
+            if !start.blocks().is_empty() {
+                watch.note(&format!("{} ended in a level in which components were slowed", death.component));
+            }
             return Ok(RunEnd::PlatformDied(death));
         }
         if ended.platform_gone {
+            watch.note("the experiment ended early: the platform completed nothing any more");
             return Ok(RunEnd::Complete);
         }
         settle = true;

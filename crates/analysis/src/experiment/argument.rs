@@ -1,10 +1,13 @@
 //! From the effects to what limits: a name is given only where each alternative was excluded by a test that is stated with it.
 
+#[cfg(test)]
+mod tests;
+
 use super::evidence::{Evidence, Used};
 use super::{Estimate, NOTHING, Part};
 use crate::limits::{Limit, LimitKind};
-use crate::validity::NEVER_READY;
 use plimsoll_model::experiment::Means;
+use std::collections::BTreeMap;
 
 /// A part whose elasticity is surely above this decides the throughput, as far as noise lets one part be told from several.
 const DECIDES: f64 = 0.6;
@@ -22,8 +25,11 @@ const WAITS: f64 = 0.1;
 const PRESSED: f64 = 0.1;
 /// Share of the time for which a quota must keep a component from running to be what limits it.
 const THROTTLED: f64 = 0.2;
-/// Share of operations that were refused from which on a platform refuses because it has a limit.
-const REFUSED: f64 = 0.02;
+/// Share of operations that were refused from which on a platform refuses because it has a limit: many are in flight, and a refusal is
+/// quick, so that nearly all are refused then. Fewer may be refused for what they are.
+const REFUSED: f64 = 0.5;
+/// Share of operations that were refused from which on that is worth a word.
+const SOME_REFUSED: f64 = 0.02;
 /// Share of operations without an end from which on their places are missing: fewer are in flight than it seems.
 const UNENDED: f64 = 0.02;
 /// An elasticity that is surely above this is more than a stop explains.
@@ -32,6 +38,8 @@ const TOO_MUCH: f64 = 1.25;
 const EXCLUDED: f64 = 0.3;
 /// Share of a component's time for which strangers may hold its processor.
 const HELD: f64 = 0.05;
+/// Share of the time that the host may keep from a load thread.
+const KEPT: f64 = 0.1;
 /// What a load thread uses of its processor from which on it is the generator that has no more to give.
 const GENERATOR: f64 = 0.9;
 
@@ -95,6 +103,12 @@ fn unfit(evidence: &Evidence<'_>) -> Option<String> {
             percent(used.held_by_others)
         ));
     }
+    if evidence.kept_from_generator > KEPT {
+        return Some(format!(
+            "the host kept {} of the time from a load thread",
+            percent(evidence.kept_from_generator)
+        ));
+    }
     let part = evidence.single().find(|part| part.elasticity.ends()[0] > TOO_MUCH)?;
     Some(format!(
         "{}: it lost more than the stops explain, as where something has to be repeated after each",
@@ -107,8 +121,8 @@ fn one(own: &Part, contenders: &[&Part], evidence: &Evidence<'_>) -> Argument {
     let partly: Vec<String> = partly(evidence).iter().map(|part| part.name()).collect();
     if !partly.is_empty() {
         return unknown(format!(
-            "{} decides the throughput, and it cannot work for long while {} is stopped: they share a lock, or few \
-             operations can be between them. A capture would show which (--capture)",
+            "{} decides the throughput, and it cannot work for long while {} is stopped: they share a lock or a processor, or \
+             few operations can be between them",
             own.name(),
             partly.join(" or ")
         ));
@@ -135,7 +149,7 @@ fn one(own: &Part, contenders: &[&Part], evidence: &Evidence<'_>) -> Argument {
             components.join(", ")
         ));
     }
-    found(alone(own, excluded(&[own], evidence), evidence))
+    found(alone(own, own.elasticity, excluded(&[own], evidence), evidence))
 }
 
 /// By what every other component is excluded, for people.
@@ -155,10 +169,12 @@ fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit
     let computes = |part: &Part| evidence.used_by(part).is_some_and(|used| used.computes());
     if let Some(own) = alone_by_short_stops(contenders, computes) {
         let said = format!(
-            "with short stops, by which a component that only waits for others loses nothing, elasticities are {told}"
+            "with short stops, which a component sleeps through while it waits, elasticities are {told}"
         );
         let is_it = decides(own) && evidence.missing.is_empty();
-        return is_it.then(|| alone(own, Some(said), evidence));
+        // What others do beside it is a part of what its long stops take.
+        let elasticity = own.under_short_stops.unwrap_or(own.elasticity);
+        return is_it.then(|| alone(own, elasticity, Some(said), evidence));
     }
     let members: Vec<&Part> =
         short.iter().filter(|(_, short)| short.ends()[0] > NOTHING / 2.0).map(|(part, _)| *part).collect();
@@ -167,7 +183,15 @@ fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit
     if members.len() != 2 || !none_alone || !members.iter().all(compute) {
         return None;
     }
-    lock(&members, told, evidence)
+    // Who only calls the other one is idle for as long as that computes, and so it is the other way round. A lock lets one go on, now
+    // and then, while the other is stopped without it.
+    let is_lock = members.iter().any(|part| part.silence.passes_at_times());
+    if !is_lock && stop_each_other(&members) {
+        let mut said: Vec<String> = members.iter().map(|part| effect_in_words(part)).collect();
+        said.push(format!("with short stops, elasticities are {told}"));
+        return Some(coupled(&members, said));
+    }
+    is_lock.then(|| lock(&members, told, evidence)).flatten()
 }
 
 /// What short stops did to components, where they explain about the whole time of an operation.
@@ -195,10 +219,7 @@ pub fn alone_by_short_stops<'a>(
 /// Components that keep each other from working while one is stopped, by less together than apart.
 fn lock(members: &[&Part], short: String, evidence: &Evidence<'_>) -> Option<Limit> {
     let components: Vec<String> = members.iter().flat_map(|part| part.components.clone()).collect();
-    let is_theirs = |part: &&Part| {
-        part.components.len() == 2 && part.components.iter().all(|name| components.contains(name))
-    };
-    let pair = evidence.parts.iter().find(is_theirs)?;
+    let pair = evidence.pair(&components)?;
     let sum: f64 = members.iter().map(|part| part.elasticity.mean).sum();
     if pair.elasticity.ends()[1] > sum {
         return None;
@@ -218,10 +239,7 @@ fn lock(members: &[&Part], short: String, evidence: &Evidence<'_>) -> Option<Lim
 fn held(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
     let &[one, other] = contenders else { return None };
     let components = vec![one.components.first()?.clone(), other.components.first()?.clone()];
-    let is_theirs = |part: &&Part| {
-        part.components.len() == 2 && part.components.iter().all(|name| components.contains(name))
-    };
-    let pair = evidence.parts.iter().find(is_theirs).filter(|pair| decides(pair))?;
+    let pair = evidence.pair(&components).filter(|pair| decides(pair))?;
     let holder = [one, other].into_iter().find(|part| part.silence.is_sometimes())?;
     if !evidence.missing.is_empty() || one.elasticity.mean + other.elasticity.mean < pair.elasticity.ends()[0]
     {
@@ -250,32 +268,28 @@ fn partly<'a>(evidence: &Evidence<'a>) -> Vec<&'a Part> {
 }
 
 /// Several components decide: while one is stopped, what the others hold is not passed on. That two limits are equal by chance is
-/// excluded by a small dose, which a part with some room would not notice.
+/// excluded by what goes on while each is stopped: a queue between them would be worked off.
 fn together(deciding: &[&Part]) -> Argument {
     let names: Vec<String> = deciding.iter().map(|part| part.name()).collect();
-    let is_sure =
-        |part: &&Part| part.small.as_ref().is_some_and(|small| small.elasticity.ends()[0] > DECIDES);
-    let at_once = stop_each_other(deciding);
-    if deciding.len() > 2 || !(at_once || deciding.iter().all(is_sure)) {
+    if !stop_each_other(deciding) {
         return unknown(format!(
-            "{} decide the throughput, each of them: few operations can be between them, or their limits are equal. A capture \
-             would show which one works longest (--capture)",
+            "{} decide the throughput, each of them: few operations can be between them, or their limits are equal",
             names.join(" and ")
         ));
     }
-    let mut said: Vec<String> = deciding.iter().map(|part| effect_in_words(part)).collect();
-    if at_once {
-        said.extend(deciding.iter().map(|part| part.silence.in_words(&part.name())));
-    } else {
-        said.push("each of them stops the work of the other, also by a small dose".to_owned());
-    }
-    found(Limit {
+    found(coupled(deciding, deciding.iter().map(|part| effect_in_words(part)).collect()))
+}
+
+/// Two components each of which stops with the other.
+fn coupled(members: &[&Part], mut said: Vec<String>) -> Limit {
+    said.extend(members.iter().map(|part| part.silence.in_words(&part.name())));
+    Limit {
         component: None,
-        components: deciding.iter().flat_map(|part| part.components.clone()).collect(),
+        components: members.iter().flat_map(|part| part.components.clone()).collect(),
         kind: LimitKind::Coupled,
         evidence: said,
         elasticity: None,
-    })
+    }
 }
 
 /// Whether each of two components that decide stops the work of the other at once, so that hardly anything can be between them. Two
@@ -310,8 +324,8 @@ fn effect_in_words(part: &Part) -> String {
     format!("{how}: elasticity {:.2}{range}", part.elasticity.mean)
 }
 
-/// A component that decides alone; `excluded` says by what the others are not it.
-fn alone(part: &Part, excluded: Option<String>, evidence: &Evidence<'_>) -> Limit {
+/// A component that decides alone, by so much; `excluded` says by what the others are not it.
+fn alone(part: &Part, elasticity: Estimate, excluded: Option<String>, evidence: &Evidence<'_>) -> Limit {
     let mut said = vec![effect_in_words(part)];
     said.extend(excluded);
     let kind = evidence.used_by(part).map_or(LimitKind::Unknown, |used| {
@@ -329,7 +343,7 @@ fn alone(part: &Part, excluded: Option<String>, evidence: &Evidence<'_>) -> Limi
         components: Vec::new(),
         kind: if part.means == Means::Quota { LimitKind::Quota } else { kind },
         evidence: said,
-        elasticity: Some(part.elasticity),
+        elasticity: Some(elasticity),
     }
 }
 
@@ -408,13 +422,26 @@ fn processors(shared: &Part, evidence: &Evidence<'_>) -> Limit {
 
 /// No part of the platform decides.
 fn none(evidence: &Evidence<'_>) -> Argument {
-    let is_open = |part: &&Part| part.elasticity.ends()[1] > EXCLUDED || part.means == Means::Quota;
+    if evidence.processors_are_full() {
+        return unknown(format!(
+            "the components use all of their processors, so each of them may limit the load: {:.2} of {}",
+            evidence.all_used(),
+            evidence.processors.unwrap_or(0.0)
+        ));
+    }
+    let is_open = |part: &&Part| part.elasticity.ends()[1] > EXCLUDED;
     let mut undecided: Vec<String> = evidence.parts.iter().filter(is_open).map(Part::name).collect();
     undecided.extend(evidence.missing.iter().cloned());
     if !undecided.is_empty() {
+        let verb = if undecided == ["the processors"] || undecided.len() > 1 { "limit" } else { "limits" };
+        return unknown(format!("it is open whether {} {verb} the load", undecided.join(" or ")));
+    }
+    // A quota may still be used up by what the part that was cut left over.
+    let has_quota = |part: &&Part| part.means == Means::Quota && part.elasticity.ends()[1] > NOTHING;
+    if let Some(part) = evidence.single().find(has_quota) {
         return unknown(format!(
-            "it is open whether {} limits the load: a longer experiment may decide it (load.experiment.within)",
-            undecided.join(" or ")
+            "it is open whether the quota of {} limits the load: a run with another quota shows it (platform.quotas)",
+            part.name()
         ));
     }
     let highest = evidence.parts.iter().map(|part| part.elasticity.ends()[1]).fold(0.0, f64::max);
@@ -432,16 +459,17 @@ fn none(evidence: &Evidence<'_>) -> Argument {
             format!("{} of the operations were refused while nothing was slowed", percent(evidence.refused));
         return found(limit(LimitKind::Refusal, said));
     }
-    let occupied = evidence.generator.filter(|used| *used > GENERATOR);
-    let occupied = occupied.map(|used| format!("a load thread used {} of its processor", percent(used)));
-    let never = (evidence.never_ready > NEVER_READY).then(|| {
-        format!("the generator never took up {:.1} % of the operations", evidence.never_ready * 100.0)
-    });
-    if let Some(said) = occupied.or(never) {
+    if let Some(used) = evidence.generator.filter(|used| *used > GENERATOR) {
+        let said = format!("a load thread used {} of its processor", percent(used));
         return found(limit(LimitKind::Generator, said));
     }
+    let refused = match evidence.refused {
+        refused if refused > SOME_REFUSED => format!(" {} of the operations were refused.", percent(refused)),
+        _ => String::new(),
+    };
     let open = format!(
-        "{excluded}. It may be the network, the subscribers or what was not slowed: a capture would show it (--capture)"
+        "{excluded}.{refused} The network, the subscribers or something that was not slowed may limit the load: a capture shows \
+         where messages wait (--capture)"
     );
     let mut all = vec![open];
     all.extend(pressure_in_words(evidence));
@@ -449,172 +477,23 @@ fn none(evidence: &Evidence<'_>) -> Argument {
 }
 
 /// Where full processors limit, the elasticity of each component is its part of what is computed on them: a stop of it lets the others
-/// compute meanwhile, and tells how much it allows alone.
-pub fn share_processors(parts: &mut [Part]) {
+/// compute meanwhile, and tells how much it allows alone. Its interval has the errors of both figures.
+pub fn share_processors(parts: &mut [Part], used: &BTreeMap<String, Used>) {
     let whole = parts.iter().find(|part| part.means == Means::Occupy).map(|part| part.elasticity);
-    let single = |part: &&Part| part.components.len() == 1;
-    let all: f64 = parts.iter().filter(single).filter_map(|part| part.used).sum();
-    let Some(elasticity) = whole.filter(|_| all > 0.0) else { return };
-    for part in parts.iter_mut().filter(|part| part.components.len() == 1) {
-        if let Some(used) = part.used {
-            part.elasticity = elasticity.times(used / all);
-        }
+    let all: f64 = used.values().map(|used| used.processor).sum();
+    let (Some(whole), true) = (whole, all > 0.0) else { return };
+    let squares: f64 = used.values().map(|used| used.processor_half.powi(2)).sum();
+    for part in parts.iter_mut() {
+        let [name] = &part.components[..] else { continue };
+        let Some(own) = used.get(name) else { continue };
+        let share = own.processor / all;
+        let others = squares - own.processor_half.powi(2);
+        let of_share =
+            ((1.0 - share).powi(2) * own.processor_half.powi(2) + share.powi(2) * others).sqrt() / all;
+        let mean = whole.mean * share;
+        let half = |end: f64| ((end - whole.mean) * share).hypot(whole.mean * of_share);
+        part.elasticity =
+            Estimate { mean, ci95: whole.ci95.map(|[lo, hi]| [mean - half(lo), mean + half(hi)]) };
     }
     parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::{Silence, SmallDose};
-    use super::*;
-    use std::collections::BTreeMap;
-
-    fn part(components: &[&str], elasticity: [f64; 3]) -> Part {
-        let [lo, mean, hi] = elasticity;
-        Part {
-            components: components.iter().map(|&name| name.to_owned()).collect(),
-            means: if components.is_empty() { Means::Occupy } else { Means::Stop },
-            dose: 0.6,
-            doses: vec![0.6],
-            blocks: 8,
-            elasticity: Estimate { mean, ci95: Some([lo, hi]) },
-            under_short_stops: None,
-            small: None,
-            silence: Silence::default(),
-            capacity: None,
-            at_least: 200.0,
-            used: None,
-        }
-    }
-
-    const LIMITS: [f64; 3] = [0.9, 1.0, 1.1];
-    const IDLE: [f64; 3] = [-0.05, 0.0, 0.05];
-
-    fn evidence(parts: &[Part]) -> Evidence<'_> {
-        Evidence { parts, capacity: 100.0, ..Evidence::default() }
-    }
-
-    fn used(processor: f64) -> Used {
-        Used { processor, thread: Some(processor), processors: Some(1.0), ..Used::default() }
-    }
-
-    /// The name that is given, and the kind; or why there is none.
-    fn said(evidence: &Evidence<'_>) -> Result<(String, LimitKind), String> {
-        let argument = argue(evidence);
-        match &argument.limits[..] {
-            [limit] => Ok((limit.name(), limit.kind)),
-            _ => Err(argument.open.join("; ")),
-        }
-    }
-
-    #[test]
-    fn one_that_decides_alone_is_named_by_what_it_does_meanwhile() {
-        let parts = [part(&["a"], LIMITS), part(&["b"], IDLE)];
-        let known = |used: Used| {
-            let used = BTreeMap::from([("a".to_owned(), used)]);
-            said(&Evidence { used, ..evidence(&parts) }).unwrap()
-        };
-        assert_eq!(known(used(0.97)), ("a".into(), LimitKind::Processor));
-        assert_eq!(known(used(0.05)), ("a".into(), LimitKind::Waiting));
-        let of_disk = Evidence {
-            used: BTreeMap::from([("a".to_owned(), used(0.05))]),
-            pressure: vec![("a disk", 0.62), ("memory", 0.01)],
-            ..evidence(&parts)
-        };
-        let told = argue(&of_disk).limits[0].evidence.join("; ");
-        assert!(
-            told.contains("waited for a disk for 62 % of the time") && !told.contains("memory"),
-            "{told}"
-        );
-        assert_eq!(
-            known(Used { waits: 0.5, ..used(0.45) }).1,
-            LimitKind::Processor,
-            "it waits for a processor"
-        );
-        assert_eq!(known(Used { throttled: 0.7, ..used(0.3) }).1, LimitKind::Quota);
-    }
-
-    #[test]
-    fn full_processors_are_named_before_the_component_that_suffers_most() {
-        let parts = [part(&["a"], LIMITS), part(&["b"], IDLE), part(&[], LIMITS)];
-        let of = |a: f64, b: f64| {
-            let used = BTreeMap::from([("a".to_owned(), used(a)), ("b".to_owned(), used(b))]);
-            said(&Evidence { used, processors: Some(1.0), ..evidence(&parts) }).unwrap()
-        };
-        assert_eq!(of(0.6, 0.38), ("the platform's processors".into(), LimitKind::Processors));
-        assert_eq!(of(0.95, 0.03), ("a".into(), LimitKind::Processor));
-        assert_eq!(of(0.3, 0.1).0, "a", "they are not full");
-    }
-
-    #[test]
-    fn who_may_decide_as_well_takes_the_name_away() {
-        let parts = [part(&["a"], LIMITS), part(&["b"], [0.1, 0.4, 0.7])];
-        assert!(said(&evidence(&parts)).unwrap_err().contains("b may as well"));
-        let both = [part(&["a"], LIMITS), part(&["b"], LIMITS)];
-        assert!(said(&evidence(&both)).unwrap_err().contains("or their limits are equal"));
-        let [lo, mean, hi] = LIMITS;
-        let small = || Some(SmallDose { dose: 0.1, elasticity: Estimate { mean, ci95: Some([lo, hi]) } });
-        let sure = both.clone().map(|part| Part { small: small(), ..part });
-        assert_eq!(said(&evidence(&sure)).unwrap(), ("a and b".into(), LimitKind::Coupled));
-        let silence = Silence { stops: 20, silent: 18, little: 2, nearly_all: 0 };
-        let at_once = both.map(|part| Part { silence, ..part });
-        assert_eq!(said(&evidence(&at_once)).unwrap(), ("a and b".into(), LimitKind::Coupled));
-    }
-
-    #[test]
-    fn short_stops_tell_the_limit_from_those_who_wait_for_it() {
-        let of = |own: [f64; 3], other: [f64; 3], processor: f64| {
-            let short = |[lo, mean, hi]: [f64; 3]| Some(Estimate { mean, ci95: Some([lo, hi]) });
-            let parts = [
-                Part { under_short_stops: short(own), ..part(&["store"], LIMITS) },
-                Part { under_short_stops: short(other), ..part(&["worker"], LIMITS) },
-            ];
-            let used = BTreeMap::from([("store".to_owned(), used(processor))]);
-            said(&Evidence { used, ..evidence(&parts) })
-        };
-        let named = |found: Result<(String, LimitKind), String>| found.ok();
-        let [most, some, none] = [[0.82, 0.89, 0.96], [0.3, 0.4, 0.5], [-0.06, -0.02, 0.01]];
-        assert_eq!(named(of(most, none, 0.05)), Some(("store".into(), LimitKind::Waiting)));
-        assert_eq!(named(of(most, some, 0.97)), Some(("store".into(), LimitKind::Processor)));
-        assert_eq!(named(of(most, some, 0.05)), None, "what hardly computes needs a clearer difference");
-        assert_eq!(named(of(some, none, 0.05)), None, "the rest is nobody's");
-    }
-
-    #[test]
-    fn who_sometimes_holds_what_the_limit_needs_shares_a_lock_with_it() {
-        let of = |stops, silent, pair| {
-            let nearly_all = stops - silent;
-            let silence = Silence { stops, silent, little: 0, nearly_all };
-            let holder = Part { silence, ..part(&["a"], [0.4, 0.6, 0.8]) };
-            let small = Some(SmallDose { dose: 0.15, elasticity: holder.elasticity });
-            let parts =
-                [part(&["b"], LIMITS), Part { small, ..holder }, part(&["a", "b"], pair), part(&["c"], IDLE)];
-            said(&evidence(&parts))
-        };
-        assert_eq!(of(40, 20, LIMITS).unwrap(), ("b and a".into(), LimitKind::Lock));
-        assert!(of(40, 0, LIMITS).is_err(), "the limit goes on while it is stopped");
-        assert!(of(40, 40, LIMITS).is_err(), "it is on the way of all");
-        assert!(of(40, 20, IDLE).is_err(), "both together do not decide");
-    }
-
-    #[test]
-    fn nobody_is_named_where_nobody_decides() {
-        let parts = [part(&["a"], IDLE), part(&["b"], IDLE)];
-        let of = |evidence: Evidence<'_>| said(&evidence);
-        assert!(of(evidence(&parts)).unwrap_err().contains("0.05 at most"));
-        let generator = of(Evidence { generator: Some(0.97), ..evidence(&parts) }).unwrap();
-        assert_eq!(generator.1, LimitKind::Generator);
-        let late = of(Evidence { never_ready: 0.02, ..evidence(&parts) }).unwrap();
-        assert_eq!(late.1, LimitKind::Generator);
-        assert_eq!(of(Evidence { refused: 0.3, ..evidence(&parts) }).unwrap().1, LimitKind::Refusal);
-    }
-
-    #[test]
-    fn operations_without_an_end_and_effects_that_are_too_large_are_no_proof() {
-        let parts = [part(&["a"], LIMITS), part(&["b"], IDLE)];
-        let lost = said(&Evidence { unended: 0.04, ..evidence(&parts) }).unwrap_err();
-        assert!(lost.contains("4 % of the operations never came to their end"), "{lost}");
-        let parts = [part(&["a"], [1.5, 1.8, 2.1]), part(&["b"], IDLE)];
-        assert!(said(&evidence(&parts)).unwrap_err().contains("more than the stops explain"));
-    }
 }

@@ -13,6 +13,8 @@ pub const DOSE: (&str, &str) = ("experiment", "dose");
 pub const PROCESSORS: &str = "processors";
 /// A dose below this share of the wanted one was none.
 const DELIVERED: f64 = 0.25;
+/// From this share of the wanted dose on, all stops took place.
+const ALL_STOPS: f64 = 0.9;
 
 /// What slowing a part of the platform by one dose did, over all blocks with that.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +52,11 @@ impl Effect {
         let left = 1.0 - self.dose;
         1.0 / (left + elasticity * self.dose)
     }
+}
+
+/// The part of a block that counts.
+fn measured_time(level: &LevelRecord, block: &Block) -> Nanos {
+    level.start.sample_begin(usize::from(block.end)) - level.start.sample_begin(usize::from(block.measured))
 }
 
 /// Operations per second that came to a good end in a part of a hold; `None` where a sample is missing.
@@ -135,20 +142,24 @@ impl Seen {
 
 fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)> {
     let blocks = level.start.blocks();
-    let of = |block: &Block| rate(level, block.measured..block.end).filter(|rate| *rate > 0.0);
+    let of = |block: &Block| rate(level, block.measured..block.end);
     let rates: Vec<Option<f64>> = blocks.iter().map(of).collect();
     let untouched = |place: Option<usize>| {
         let block = blocks.get(place?)?;
-        (*rates.get(place?)?).filter(|_| block.perturbation.is_none())
+        (*rates.get(place?)?).filter(|rate| block.perturbation.is_none() && *rate > 0.0)
     };
     let one = |(place, block): (usize, &Block)| {
         let perturbation = block.perturbation.clone()?;
         let beside = [untouched(place.checked_sub(1)), untouched(Some(place + 1))];
         let beside: Vec<f64> = beside.into_iter().flatten().collect();
-        let rate = (*rates.get(place)?).filter(|_| !beside.is_empty())?;
+        // Where nothing ended, half an operation stands for it.
+        let least = 0.5 / measured_time(level, block).as_secs_f64().max(1e-9);
+        let rate = (*rates.get(place)?).filter(|_| !beside.is_empty())?.max(least);
         let baseline = beside.iter().sum::<f64>() / beside.len() as f64;
         let dose = delivered(level, block, &perturbation, doses)?;
-        let silence = silence::of(level, block, &perturbation);
+        // Stops that did not take place would be those in which all went on.
+        let is_whole = dose >= perturbation.share * ALL_STOPS;
+        let silence = if is_whole { silence::of(level, block, &perturbation) } else { Silence::default() };
         Some((perturbation, Seen { change: (rate / baseline).ln(), dose, silence }))
     };
     blocks.iter().enumerate().filter_map(one).collect()

@@ -1,7 +1,7 @@
 //! What an argument about limits rests on, beside the effects of slowing the parts.
 
 use super::Part;
-use super::effect::PROCESSORS;
+use super::effect::{PROCESSORS, student};
 use crate::usage;
 use plimsoll_model::experiment::{Means, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord};
@@ -33,8 +33,8 @@ pub struct Evidence<'a> {
     pub refused: f64,
     /// Share of operations that never came to their end meanwhile, and occupied their place until they were given up.
     pub unended: f64,
-    /// Share of operations that the generator never took up meanwhile.
-    pub never_ready: f64,
+    /// Most of its time that the host kept from a load thread meanwhile.
+    pub kept_from_generator: f64,
     /// Operations per second meanwhile.
     pub capacity: f64,
     /// Share of the time in which some process of the host waited for something that is no processor, while nothing was slowed.
@@ -46,6 +46,8 @@ pub struct Evidence<'a> {
 pub struct Used {
     /// All its threads together.
     pub processor: f64,
+    /// Half of the width of the 95 % interval of that, over readings.
+    pub processor_half: f64,
     pub thread: Option<f64>,
     /// Threads that waited for a processor, on average.
     pub waits: f64,
@@ -61,7 +63,9 @@ impl Used {
     /// Whether it computes all the time. A thread that wants to and has no processor does not wait for anything else.
     pub fn computes(&self) -> bool {
         let of_all = self.processors.map(|processors| self.processor / processors);
-        let thread = self.thread.unwrap_or(self.processor) + self.waits.min(1.0);
+        let busiest = self.thread.unwrap_or(self.processor);
+        // Of what all threads waited, it has its part.
+        let thread = busiest + (self.waits * busiest / self.processor.max(busiest).max(1e-9)).min(1.0);
         thread > FULL || of_all.is_some_and(|share| share > FULL)
     }
 }
@@ -74,7 +78,8 @@ impl<'a> Evidence<'a> {
     ) -> Evidence<'a> {
         // Readings of a second mix blocks: what is used is that of the level in which nothing is slowed.
         let is_saturated = |level: &&LevelRecord| level.start.stage() == Some(Stage::Saturated);
-        let saturated = record.experiment.iter().find(is_saturated);
+        // The last of them has about as many operations in flight as the levels behind it.
+        let saturated = record.experiment.iter().rfind(is_saturated);
         let pressure = |(quantity, what): (&str, &'static str)| {
             let span = usage::hold(&saturated?.start);
             let own = record
@@ -105,38 +110,44 @@ impl<'a> Evidence<'a> {
             let untouched = level.start.blocks().iter().filter(|block| block.perturbation.is_none());
             untouched.flat_map(|block| block.measured..block.end).collect::<Vec<u16>>()
         };
-        let mut threads: BTreeMap<u16, (f64, f64)> = BTreeMap::new();
-        let mut counts = Counts::default();
+        let mut threads: BTreeMap<u16, [f64; 3]> = BTreeMap::new();
+        let (mut counts, mut of_untouched) = (Counts::default(), Counts::default());
         for level in levels {
             let samples = untouched(level);
             for usage in level.threads.iter().filter(|usage| samples.contains(&usage.sample)) {
-                let (cpu, wall) = threads.entry(usage.thread).or_default();
-                *cpu += usage.cpu.as_secs_f64();
-                *wall += usage.wall.as_secs_f64();
+                let of = [usage.cpu, usage.run_delay + usage.steal, usage.wall].map(Nanos::as_secs_f64);
+                let sums = threads.entry(usage.thread).or_default();
+                sums.iter_mut().zip(of).for_each(|(sum, own)| *sum += own);
             }
             let seen = samples.iter().filter_map(|&sample| level.samples.get(usize::from(sample))?.as_ref());
-            seen.for_each(|sample| counts += sample.counts);
+            seen.for_each(|sample| of_untouched += sample.counts);
+            // What is lost while a component is slowed leaves its place empty for long.
+            level.samples.iter().flatten().for_each(|sample| counts += sample.counts);
         }
-        // A message that several receive is delivered more often than it is sent.
-        let arrived = if counts.delivered > 0 { counts.delivered } else { counts.acknowledged };
-        let known = counts.delivered > 0 || record.terms.acknowledges();
-        let ended = if known { arrived.saturating_add(counts.refused) } else { counts.due };
-        // What the generator itself did not send is no loss of the platform.
-        let ended = ended.saturating_add(counts.unsent);
-        let share = |count: u64| if counts.due > 0 { count as f64 / counts.due as f64 } else { 0.0 };
-        let generator = threads.values().filter(|(_, wall)| *wall > 0.0).map(|(cpu, wall)| cpu / wall);
+        let most = |of: fn(&[f64; 3]) -> f64| {
+            let threads = threads.values().filter(|[.., wall]| *wall > 0.0);
+            threads.map(|own| of(own) / own[2]).reduce(f64::max)
+        };
         Evidence {
             parts,
             missing,
             processors: processors_of(&used),
             used,
-            generator: generator.reduce(f64::max),
+            generator: most(|[cpu, ..]| *cpu),
+            kept_from_generator: most(|[_, kept, _]| *kept).unwrap_or(0.0),
             capacity,
             pressure: RESOURCES.into_iter().filter_map(pressure).collect(),
-            refused: share(counts.refused),
-            never_ready: share(counts.never_ready),
-            unended: share(counts.due.saturating_sub(ended)),
+            refused: share(of_untouched.refused, of_untouched.due),
+            unended: unended(&counts, record.terms.acknowledges()),
         }
+    }
+
+    /// Two components that were slowed together.
+    pub fn pair(&self, components: &[String]) -> Option<&'a Part> {
+        let is_theirs = |part: &&Part| {
+            part.components.len() == 2 && part.components.iter().all(|name| components.contains(name))
+        };
+        self.parts.iter().find(is_theirs)
     }
 
     /// Each component that was slowed by itself.
@@ -164,14 +175,36 @@ impl<'a> Evidence<'a> {
     }
 }
 
+/// A part of a whole; nothing of nothing.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole > 0 { part as f64 / whole as f64 } else { 0.0 }
+}
+
+/// The share of operations, or of what several subscribers should have got of them, that never came. What the generator itself did not
+/// send is no loss of the platform.
+fn unended(counts: &Counts, acknowledges: bool) -> f64 {
+    let expected = counts.expected_deliveries.saturating_sub(counts.superseded);
+    let missing = share(expected.saturating_sub(counts.delivered), expected);
+    let answered = counts.acknowledged.saturating_add(counts.refused).saturating_add(counts.unsent);
+    let unanswered = if acknowledges { share(counts.due.saturating_sub(answered), counts.due) } else { 0.0 };
+    missing.max(unanswered)
+}
+
 /// What each component used in the hold of a level in which nothing was slowed.
 pub fn used_in(level: &LevelRecord, components: &[ComponentUsage]) -> BTreeMap<String, Used> {
     let span = usage::hold(&level.start);
     let used = |name: &str| {
         let mean = |of: fn(&ComponentUsage) -> Option<Nanos>| usage::share(components, name, &span, of);
         let own = components.iter().filter(|usage| usage.component == name);
+        let is_whole = |usage: &&ComponentUsage| {
+            usage.window > Nanos::ZERO && usage::overlap(usage, &span) > 0.99 * usage.window.as_secs_f64()
+        };
+        let readings = own.clone().filter(is_whole);
+        let readings: Vec<f64> =
+            readings.map(|usage| usage.cpu.as_secs_f64() / usage.window.as_secs_f64()).collect();
         Some(Used {
             processor: mean(|usage| Some(usage.cpu))?,
+            processor_half: student(&readings).map_or(0.0, |interval| (interval.hi - interval.lo) / 2.0),
             thread: mean(|usage| usage.busiest_thread),
             waits: mean(|usage| usage.run_delay).unwrap_or(0.0),
             held_by_others: mean(|usage| usage.held_by_others).unwrap_or(0.0),

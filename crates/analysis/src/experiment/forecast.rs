@@ -38,15 +38,20 @@ impl Faster {
 
 /// The forecasts for what limits alone; none where several parts or something else does.
 pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evidence<'_>) -> Vec<Faster> {
-    let [Limit { component: Some(name), kind, .. }] = limits else { return Vec::new() };
+    let [Limit { component: Some(name), kind, elasticity: Some(elasticity), .. }] = limits else {
+        return Vec::new();
+    };
     let Some(own) = evidence.single().find(|part| part.components.first() == Some(name)) else {
         return Vec::new();
     };
     let [own_lo, own_hi] = capacity.ci95.unwrap_or([capacity.mean, capacity.mean]);
+    let [least, most] = elasticity.ends();
     let others: Vec<&Part> = parts.iter().filter(|part| part.components.len() == 1 && *part != own).collect();
     let of_percent = |&percent: &f64| {
         let faster = 1.0 + percent / 100.0;
-        let mut forecast = (capacity.mean * faster, own_lo * faster, own_hi * faster);
+        // The part of an operation's time that it decides becomes shorter.
+        let by = |part: f64| 1.0 / (1.0 - part.clamp(0.0, 1.0) * (1.0 - 1.0 / faster));
+        let mut forecast = (capacity.mean * by(elasticity.mean), own_lo * by(least), own_hi * by(most));
         let mut then = None;
         let mut bound = |name: String, mean: f64, lo: f64, hi: f64| {
             if mean < forecast.0 {
@@ -117,7 +122,7 @@ mod tests {
             components: Vec::new(),
             kind: LimitKind::Waiting,
             evidence: Vec::new(),
-            elasticity: None,
+            elasticity: Some(Estimate { mean: 1.0, ci95: Some([1.0, 1.0]) }),
         };
         let capacity = Estimate { mean: 100.0, ci95: Some([99.0, 101.0]) };
         of(&[limit], &parts, capacity, &evidence).split_off(1)
@@ -148,7 +153,7 @@ mod tests {
             components: Vec::new(),
             kind: LimitKind::Processor,
             evidence: Vec::new(),
-            elasticity: None,
+            elasticity: Some(Estimate { mean: 1.0, ci95: Some([1.0, 1.0]) }),
         };
         let capacity = Estimate { mean: 100.0, ci95: Some([99.0, 101.0]) };
         let [_, quarter, second] = &of(&[limit], &parts, capacity, &evidence)[..] else { panic!() };

@@ -35,7 +35,7 @@ pub struct LatencyPart {
     /// The component.
     pub component: String,
     /// The relative rise of the time by the relative rise of what the component takes. For a quantile above the median, the lower end
-    /// of the interval takes a whole stop off.
+    /// of the interval takes a whole stop off, and the mean lies between that and the mean wait.
     pub elasticity: Estimate,
 }
 
@@ -96,6 +96,8 @@ fn of_objective(objective: &Objective, level: &LevelRecord, doses: &[Gauge]) -> 
         let more = mean(&rises.iter().map(|rise| rise.of_rest).collect::<Vec<f64>>());
         let mut elasticity = Estimate::of(mean(&values), student(&values));
         if is_tail {
+            // The slowest messages waited for some part of a stop between the mean and all of it.
+            elasticity.mean -= more / 2.0;
             elasticity.ci95 = elasticity.ci95.map(|[lo, hi]| [lo - more, hi]);
         }
         LatencyPart { component, elasticity }

@@ -59,33 +59,41 @@ impl Observed<'_> {
                 _ => {}
             }
         }
-        said.extend(self.stay(capacity));
+        let is_of_components = limit.component.is_some() || !limit.components.is_empty();
+        said.extend(self.longest_stay().filter(|_| is_of_components).map(|hop| {
+            let but = if is_it(&hop.component) { "" } else { "which need not limit: " };
+            format!("{but}{}", in_words(hop, capacity))
+        }));
         said
     }
 
-    /// In whom a message stays longest that is alone in the platform, so that it waits for no other one.
+    /// For people: in whom a message stays longest, where the experiment gives no name.
     pub fn stay(&self, capacity: f64) -> Option<String> {
+        self.longest_stay().map(|hop| in_words(hop, capacity))
+    }
+
+    /// In whom a message stays longest that is alone in the platform, so that it waits for no other one.
+    fn longest_stay(&self) -> Option<&ResidenceSummary> {
         let is_alone = |level: &&LevelRecord| level.start.stage() == Some(Stage::Alone);
         let alone = level::phase(&self.experiment.iter().find(is_alone)?.start);
         let traces = &self.dissection?.phases.iter().find(|phase| phase.name == alone)?.traces;
         let of_platform = |hop: &&ResidenceSummary| hop.component != OURSELVES;
-        let longest = traces
-            .residences
-            .iter()
-            .filter(of_platform)
-            .max_by(|one, other| one.share.total_cmp(&other.share))
-            .filter(|hop| hop.share >= STAYS)?;
-        let mean = longest.times.mean?;
-        Some(format!(
-            "on the wire, a message alone stays longest in {}: {}, {:.0} % of its way. At {}/s, {:.1} messages are in it by \
-             Little's law, without those that wait",
-            longest.component,
-            Nanos::from_secs_f64(mean),
-            longest.share * 100.0,
-            grouped(capacity.round()),
-            mean * capacity
-        ))
+        let hops = traces.residences.iter().filter(of_platform);
+        hops.max_by(|one, other| one.share.total_cmp(&other.share)).filter(|hop| hop.share >= STAYS)
     }
+}
+
+fn in_words(hop: &ResidenceSummary, capacity: f64) -> String {
+    let mean = hop.times.mean.unwrap_or(0.0);
+    format!(
+        "on the wire, a message alone stays longest in {}: {}, {:.0} % of its way. At {}/s, {:.1} messages are in it by Little's \
+         law, without those that wait",
+        hop.component,
+        Nanos::from_secs_f64(mean),
+        hop.share * 100.0,
+        grouped(capacity.round()),
+        mean * capacity
+    )
 }
 
 #[cfg(test)]

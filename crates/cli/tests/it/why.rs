@@ -78,12 +78,13 @@ fn a_platform_that_plimsoll_did_not_start_is_left_alone() {
 #[test]
 fn a_component_that_ends_while_it_is_slowed_is_the_headline() {
     let bench = bench(Bench::beside_others());
-    // It ends some seconds into the first level.
-    let mortal = "  - name: mortal\n    command: [sleep, \"8\"]\n";
+    // It ends some seconds into the first level in which components are slowed.
+    let mortal = "  - name: mortal\n    command: [sleep, \"20\"]\n";
     bench.write("row.yaml", &format!("{PROFILE}{mortal}"));
     let run = bench.call(["why", "scenario.yaml", "--no-report", "--summary-json", "summary.json"]);
     let run = run.exits(99).says("mortal died");
-    assert!(run.said().contains("mortal"), "{}", run.said());
+    let notes = run.summary["notes"].to_string();
+    assert!(notes.contains("mortal ended in a level in which components were slowed"), "{notes}");
 }
 
 mod alone {

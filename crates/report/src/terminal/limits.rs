@@ -72,7 +72,10 @@ fn latencies(experiment: &Experiment) -> String {
     let but = if waiting.is_empty() {
         String::new()
     } else {
-        format!("; not slowed, since they hardly compute: {}", waiting.join(", "))
+        format!(
+            "; without a figure, since they hardly compute or could not be slowed enough: {}",
+            waiting.join(", ")
+        )
     };
     out + &lines(&format!("at {}/s{but}", rate(load.round())), "  ")
 }

@@ -2,7 +2,7 @@
 //! since behind a limit the time in its queue is all that there is. Stops are short: they slow what computes and pass over what
 //! waits, so that they would say nothing of a component that hardly computes.
 
-use super::{Experiment, NextLevel, Slowable, Step};
+use super::{Experiment, NextLevel, Slowable, Step, untouched_of};
 use plimsoll_analysis::experiment::{self, latency};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{ExperimentLevel, Means, Perturbation, Stage};
@@ -55,7 +55,8 @@ impl Experiment<'_> {
         let counts = samples((MESSAGES / rate).clamp(*MEASURED.start(), *MEASURED.end()));
         let rest = samples((alone * RESTS).clamp(REST, *MEASURED.end()));
         let length = SAMPLE * i64::from(rest + counts);
-        let time_of = |rounds: usize| length * (2 * rounds * perturbations.len() + 1) as i64 + self.besides;
+        let blocks = perturbations.len() + untouched_of(perturbations.len());
+        let time_of = |rounds: usize| length * (rounds * blocks + 1) as i64 + self.besides;
         let Some(rounds) = ROUNDS.rev().find(|rounds| time_of(*rounds) <= left) else {
             return Step::Over(Some(
                 "latencies were not examined: load.experiment.within leaves no time for it".to_owned(),

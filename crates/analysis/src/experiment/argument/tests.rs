@@ -1,0 +1,183 @@
+use super::super::{Silence, SmallDose};
+use super::*;
+use std::collections::BTreeMap;
+
+fn part(components: &[&str], elasticity: [f64; 3]) -> Part {
+    let [lo, mean, hi] = elasticity;
+    Part {
+        components: components.iter().map(|&name| name.to_owned()).collect(),
+        means: if components.is_empty() { Means::Occupy } else { Means::Stop },
+        dose: 0.6,
+        doses: vec![0.6],
+        blocks: 8,
+        elasticity: Estimate { mean, ci95: Some([lo, hi]) },
+        under_short_stops: None,
+        small: None,
+        silence: Silence::default(),
+        capacity: None,
+        at_least: 200.0,
+        used: None,
+    }
+}
+
+const LIMITS: [f64; 3] = [0.9, 1.0, 1.1];
+const IDLE: [f64; 3] = [-0.05, 0.0, 0.05];
+
+fn evidence(parts: &[Part]) -> Evidence<'_> {
+    Evidence { parts, capacity: 100.0, ..Evidence::default() }
+}
+
+fn used(processor: f64) -> Used {
+    Used { processor, thread: Some(processor), processors: Some(1.0), ..Used::default() }
+}
+
+/// The name that is given, and the kind; or why there is none.
+fn said(evidence: &Evidence<'_>) -> Result<(String, LimitKind), String> {
+    let argument = argue(evidence);
+    match &argument.limits[..] {
+        [limit] => Ok((limit.name(), limit.kind)),
+        _ => Err(argument.open.join("; ")),
+    }
+}
+
+#[test]
+fn one_that_decides_alone_is_named_by_what_it_does_meanwhile() {
+    let parts = [part(&["a"], LIMITS), part(&["b"], IDLE)];
+    let known = |used: Used| {
+        let used = BTreeMap::from([("a".to_owned(), used)]);
+        said(&Evidence { used, ..evidence(&parts) }).unwrap()
+    };
+    assert_eq!(known(used(0.97)), ("a".into(), LimitKind::Processor));
+    assert_eq!(known(used(0.05)), ("a".into(), LimitKind::Waiting));
+    let of_disk = Evidence {
+        used: BTreeMap::from([("a".to_owned(), used(0.05))]),
+        pressure: vec![("a disk", 0.62), ("memory", 0.01)],
+        ..evidence(&parts)
+    };
+    let told = argue(&of_disk).limits[0].evidence.join("; ");
+    assert!(told.contains("waited for a disk for 62 % of the time") && !told.contains("memory"), "{told}");
+    assert_eq!(known(Used { waits: 0.5, ..used(0.45) }).1, LimitKind::Processor, "it waits for a processor");
+    assert_eq!(known(Used { throttled: 0.7, ..used(0.3) }).1, LimitKind::Quota);
+}
+
+#[test]
+fn full_processors_are_named_before_the_component_that_suffers_most() {
+    let parts = [part(&["a"], LIMITS), part(&["b"], IDLE), part(&[], LIMITS)];
+    let of = |a: f64, b: f64| {
+        let used = BTreeMap::from([("a".to_owned(), used(a)), ("b".to_owned(), used(b))]);
+        said(&Evidence { used, processors: Some(1.0), ..evidence(&parts) }).unwrap()
+    };
+    assert_eq!(of(0.6, 0.38), ("the platform's processors".into(), LimitKind::Processors));
+    assert_eq!(of(0.95, 0.03), ("a".into(), LimitKind::Processor));
+    assert_eq!(of(0.3, 0.1).0, "a", "they are not full");
+}
+
+#[test]
+fn who_may_decide_as_well_takes_the_name_away() {
+    let parts = [part(&["a"], LIMITS), part(&["b"], [0.1, 0.4, 0.7])];
+    assert!(said(&evidence(&parts)).unwrap_err().contains("b may as well"));
+    let both = [part(&["a"], LIMITS), part(&["b"], LIMITS)];
+    assert!(said(&evidence(&both)).unwrap_err().contains("or their limits are equal"));
+    let [lo, mean, hi] = LIMITS;
+    let small = || Some(SmallDose { dose: 0.1, elasticity: Estimate { mean, ci95: Some([lo, hi]) } });
+    let sure = both.clone().map(|part| Part { small: small(), ..part });
+    assert!(said(&evidence(&sure)).unwrap_err().contains("or their limits are equal"));
+    let silence = Silence { stops: 20, silent: 18, little: 2, nearly_all: 0 };
+    let at_once = both.map(|part| Part { silence, ..part });
+    assert_eq!(said(&evidence(&at_once)).unwrap(), ("a and b".into(), LimitKind::Coupled));
+}
+
+#[test]
+fn short_stops_tell_the_limit_from_those_who_wait_for_it() {
+    let of = |own: [f64; 3], other: [f64; 3], processor: f64| {
+        let short = |[lo, mean, hi]: [f64; 3]| Some(Estimate { mean, ci95: Some([lo, hi]) });
+        let parts = [
+            Part { under_short_stops: short(own), ..part(&["store"], LIMITS) },
+            Part { under_short_stops: short(other), ..part(&["worker"], LIMITS) },
+        ];
+        let used = BTreeMap::from([("store".to_owned(), used(processor))]);
+        said(&Evidence { used, ..evidence(&parts) })
+    };
+    let named = |found: Result<(String, LimitKind), String>| found.ok();
+    let [most, some, none] = [[0.82, 0.89, 0.96], [0.3, 0.4, 0.5], [-0.06, -0.02, 0.01]];
+    assert_eq!(named(of(most, none, 0.05)), Some(("store".into(), LimitKind::Waiting)));
+    assert_eq!(named(of(most, some, 0.97)), Some(("store".into(), LimitKind::Processor)));
+    assert_eq!(named(of(most, some, 0.05)), None, "what hardly computes needs a clearer difference");
+    assert_eq!(named(of(some, none, 0.05)), None, "the rest is nobody's");
+}
+
+#[test]
+fn a_lock_is_told_from_a_call() {
+    let of = |stops, silent, nearly_all| {
+        let half = |name: &str, silence| Part {
+            under_short_stops: Some(Estimate { mean: 0.5, ci95: Some([0.4, 0.6]) }),
+            silence,
+            ..part(&[name], LIMITS)
+        };
+        let always = Silence { stops: 30, silent: 30, ..Silence::default() };
+        let silence = Silence { stops, silent, nearly_all, ..Silence::default() };
+        let parts = [half("a", always), half("b", silence), part(&["a", "b"], LIMITS), part(&["c"], IDLE)];
+        let used = BTreeMap::from([("a".to_owned(), used(0.5)), ("b".to_owned(), used(0.5))]);
+        said(&Evidence { used, processors: Some(4.0), ..evidence(&parts) })
+    };
+    assert_eq!(of(30, 22, 6), Ok(("a and b".into(), LimitKind::Lock)), "it goes on without the lock");
+    assert_eq!(of(30, 30, 0), Ok(("a and b".into(), LimitKind::Coupled)), "one calls the other");
+    assert!(of(0, 0, 0).is_err(), "not known");
+}
+
+#[test]
+fn the_share_of_full_processors_has_the_error_of_what_was_read() {
+    let of = |processor_half| {
+        let mut parts = [part(&[], LIMITS), part(&["a"], IDLE), part(&["b"], IDLE)];
+        let one = |processor| Used { processor_half, ..used(processor) };
+        let used = BTreeMap::from([("a".to_owned(), one(0.75)), ("b".to_owned(), one(0.25))]);
+        share_processors(&mut parts, &used);
+        let of =
+            |name: &str| parts.iter().find(|part| part.components == [name.to_owned()]).unwrap().elasticity;
+        let Estimate { mean, ci95: Some([lo, hi]) } = of("b") else { panic!() };
+        assert!((mean - 0.25).abs() < 1e-9 && (of("a").mean - 0.75).abs() < 1e-9);
+        (hi - lo) / 2.0
+    };
+    assert!((of(0.0) - 0.025).abs() < 1e-9, "a quarter of 0.1");
+    // A quarter of the interval of the whole, and three quarters of what was read of one, a quarter of the other: by squares.
+    let expected = (0.025_f64.powi(2) + 0.04_f64.powi(2) * (0.75_f64.powi(2) + 0.25_f64.powi(2))).sqrt();
+    assert!((of(0.04) - expected).abs() < 1e-9);
+}
+
+#[test]
+fn who_sometimes_holds_what_the_limit_needs_shares_a_lock_with_it() {
+    let of = |stops, silent, pair| {
+        let nearly_all = stops - silent;
+        let silence = Silence { stops, silent, little: 0, nearly_all };
+        let holder = Part { silence, ..part(&["a"], [0.4, 0.6, 0.8]) };
+        let small = Some(SmallDose { dose: 0.15, elasticity: holder.elasticity });
+        let parts =
+            [part(&["b"], LIMITS), Part { small, ..holder }, part(&["a", "b"], pair), part(&["c"], IDLE)];
+        said(&evidence(&parts))
+    };
+    assert_eq!(of(40, 20, LIMITS).unwrap(), ("b and a".into(), LimitKind::Lock));
+    assert!(of(40, 0, LIMITS).is_err(), "the limit goes on while it is stopped");
+    assert!(of(40, 40, LIMITS).is_err(), "it is on the way of all");
+    assert!(of(40, 20, IDLE).is_err(), "both together do not decide");
+}
+
+#[test]
+fn nobody_is_named_where_nobody_decides() {
+    let parts = [part(&["a"], IDLE), part(&["b"], IDLE)];
+    let of = |evidence: Evidence<'_>| said(&evidence);
+    assert!(of(evidence(&parts)).unwrap_err().contains("0.05 at most"));
+    let generator = of(Evidence { generator: Some(0.97), ..evidence(&parts) }).unwrap();
+    assert_eq!(generator.1, LimitKind::Generator);
+    let host = of(Evidence { generator: Some(0.97), kept_from_generator: 0.2, ..evidence(&parts) });
+    assert!(host.unwrap_err().contains("kept 20 % of the time from a load thread"));
+    assert_eq!(of(Evidence { refused: 0.8, ..evidence(&parts) }).unwrap().1, LimitKind::Refusal);
+}
+
+#[test]
+fn operations_without_an_end_and_effects_that_are_too_large_are_no_proof() {
+    let parts = [part(&["a"], LIMITS), part(&["b"], IDLE)];
+    let lost = said(&Evidence { unended: 0.04, ..evidence(&parts) }).unwrap_err();
+    assert!(lost.contains("4 % of the operations never came to their end"), "{lost}");
+    let parts = [part(&["a"], [1.5, 1.8, 2.1]), part(&["b"], IDLE)];
+    assert!(said(&evidence(&parts)).unwrap_err().contains("more than the stops explain"));
+}

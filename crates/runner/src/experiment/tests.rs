@@ -1,0 +1,97 @@
+use super::*;
+use plimsoll_model::record::{LevelStart, SampleRecord};
+use plimsoll_model::{Counts, Histogram, Load, Metric};
+
+const PLAN: ExperimentPlan = ExperimentPlan {
+    within: Nanos::from_secs(600),
+    with_levels: false,
+    most_in_flight: 20_000,
+    timeout: Nanos::from_secs(10),
+};
+
+fn parts(names: &[&str]) -> Vec<Slowable> {
+    names.iter().map(|name| Slowable { component: (*name).to_owned(), has_quota: false }).collect()
+}
+
+/// A level of five seconds with so many operations a second, each of which took so long.
+fn level(stage: Stage, rate: u64, took: Nanos) -> LevelRecord {
+    let mut times = Histogram::new();
+    times.record_n(took, rate * 5);
+    let counts = Counts { due: rate * 5, ..Counts::default() };
+    let start = LevelStart {
+        hold: Nanos::from_secs(5),
+        samples: 1,
+        load: Load::InFlight(1000),
+        experiment: Some(ExperimentLevel { stage, blocks: Vec::new() }),
+        ..LevelStart::default()
+    };
+    let sample = SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() };
+    LevelRecord { start, samples: vec![Some(sample)], ..LevelRecord::default() }
+}
+
+fn large(within: i64, names: &[&str], rate: u64, took: Nanos) -> Step {
+    let terms = Terms { qos: 1, ..Terms::default() };
+    let plan = ExperimentPlan { within: Nanos::from_secs(within), ..PLAN };
+    let mut experiment = Experiment::new(plan, (&terms, 7), parts(names), true, Nanos::from_secs(1));
+    assert!(matches!(experiment.next(&[], &[], Nanos::ZERO), Step::Level(_)));
+    let done = [level(Stage::Alone, 100, took), level(Stage::Saturated, rate, took)];
+    experiment.next(&done, &[], Nanos::from_secs(20))
+}
+
+#[test]
+fn each_part_is_slowed_as_often_as_the_others_between_untouched_blocks() {
+    let Step::Level(next) = large(600, &["a", "b", "c"], 200, Nanos::from_millis(10)) else { panic!() };
+    // Twenty-five times ten milliseconds are longer than forty operations take; as a whole number of samples it is a little less.
+    assert_eq!(next.level, LevelPlan::Experiment(100));
+    let blocks = &next.experiment.blocks;
+    assert!(blocks.iter().enumerate().all(|(place, block)| block.perturbation.is_some() == (place % 2 == 1)));
+    assert!(blocks.windows(2).all(|pair| pair[0].end == pair[1].begin && pair[0].measured > pair[0].begin));
+    let count = |name: &str| {
+        let own = |block: &&Block| block.perturbation.as_ref().is_some_and(|own| own.components == [name]);
+        blocks.iter().filter(own).count()
+    };
+    assert!(count("a") >= FEWEST_ROUNDS && count("a") == count("b") && count("b") == count("c"));
+    assert_eq!(next.hold, Nanos::from_millis(83) * i64::from(next.samples));
+    assert!(next.hold < Nanos::from_secs(348), "{:?}", next.hold);
+}
+
+#[test]
+fn a_platform_that_needs_more_in_flight_is_measured_with_more() {
+    let terms = Terms { qos: 1, ..Terms::default() };
+    let mut experiment = Experiment::new(PLAN, (&terms, 7), parts(&["a"]), true, Nanos::from_secs(1));
+    let mut saturated = level(Stage::Saturated, 4000, Nanos::from_millis(10));
+    saturated.start.load = Load::InFlight(SATURATED);
+    let done = [level(Stage::Alone, 100, Nanos::from_millis(10)), saturated];
+    let Step::Level(next) = experiment.next(&done, &[], Nanos::ZERO) else { panic!() };
+    assert_eq!(next.experiment.stage, Stage::Saturated);
+    // Forty operations of a stop are few beside those of 249 ms at that rate.
+    assert_eq!(next.level, LevelPlan::Experiment(1992));
+    let done = [done[0].clone(), done[1].clone(), level(Stage::Saturated, 400, Nanos::from_millis(10))];
+    let Step::Level(next) = experiment.next(&done, &[], Nanos::ZERO) else { panic!() };
+    assert_eq!(next.experiment.stage, Stage::Large, "1,000 in flight are enough for 400 a second");
+}
+
+#[test]
+fn a_single_part_has_untouched_blocks_of_its_own() {
+    let terms = Terms { qos: 1, ..Terms::default() };
+    let mut experiment = Experiment::new(PLAN, (&terms, 7), parts(&["a"]), false, Nanos::from_secs(1));
+    let took = Nanos::from_millis(10);
+    let done = [level(Stage::Alone, 100, took), level(Stage::Saturated, 200, took)];
+    let Step::Level(next) = experiment.next(&done, &[], Nanos::ZERO) else { panic!() };
+    let slowed = next.experiment.blocks.iter().filter(|block| block.perturbation.is_some()).count();
+    assert_eq!(next.experiment.blocks.len(), 3 * slowed + 1);
+}
+
+#[test]
+fn a_stop_is_long_beside_an_operation_and_what_takes_too_long_is_said() {
+    let Step::Level(next) = large(3600, &["a"], 200, Nanos::from_millis(100)) else { panic!() };
+    let perturbations = next.experiment.blocks.iter().filter_map(|block| block.perturbation.as_ref());
+    let stops = perturbations.filter(|own| own.means == Means::Stop).map(|own| own.stop);
+    // A hundred milliseconds fifteen times would be longer than a part of what an operation may take.
+    assert_eq!(stops.min(), Some(Nanos::from_millis(1200)));
+    let Step::Over(Some(why)) = large(60, &["a", "b"], 10, Nanos::from_millis(100)) else { panic!() };
+    assert!(why.contains("load.experiment.within allows 1"), "{why}");
+    let terms = Terms::default();
+    let mut none = Experiment::new(PLAN, (&terms, 7), Vec::new(), false, Nanos::ZERO);
+    assert!(matches!(none.next(&[], &[], Nanos::ZERO), Step::Over(Some(_))));
+}
