@@ -118,6 +118,25 @@ load: { levels: [200], warm_up: 200ms, hold: 1s, samples: 5, drain: 2s }
 }
 
 #[test]
+fn each_message_goes_over_both_bridges_between_two_mosquittos() {
+    let run = Bench::beside_others().run(
+        "name: bridged Mosquittos
+platform: mosquitto-bridge
+population: { devices: 20, subscribers: 3 }
+load: { levels: [100], warm_up: 1s, hold: 1s, samples: 5, drain: 3s }
+",
+    );
+    assert_adds_up(&run, 1, 3, 1);
+    let names: Vec<&str> = run.summary["components"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["central", "edge"]);
+}
+
+#[test]
 fn the_embedded_broker_does_every_qos_in_mqtt_5() {
     embedded("5");
 }
