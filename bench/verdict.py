@@ -15,7 +15,7 @@ processors). Nobody's: generator (it makes each message of thousands of random n
 message), host (somebody else uses the processors). These are KIND-NUMBER: experiments where that is even, else a level
 whose objective is missed. The order of the cases is shuffled.
 """
-import argparse, contextlib, json, math, os, random, subprocess, sys, tempfile, time
+import argparse, contextlib, json, math, os, random, signal, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -324,6 +324,8 @@ def main():
     options.add_argument("--within", default="20m")
     options.add_argument("--write", action="store_true")
     chosen = options.parse_args()
+    # What it has started ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     for case in [] if chosen.write else chosen.cases.split(","):
         if not os.path.exists(f"{KEPT}/{case}.json"):
             run(case, chosen.within)

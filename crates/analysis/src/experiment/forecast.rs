@@ -14,6 +14,9 @@ const PERCENT: [f64; 3] = [10.0, 25.0, SECOND];
 /// A second one of it has twice its speed.
 const SECOND: f64 = 100.0;
 
+/// An elasticity of more than that is none of a part of the time.
+const MOST: f64 = 1.25;
+
 /// Components that use more than so many times the processors have some of their own.
 const FULLER: f64 = 1.02;
 
@@ -45,13 +48,18 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
         return Vec::new();
     };
     let [own_lo, own_hi] = capacity.ci95.unwrap_or([capacity.mean, capacity.mean]);
-    let [least, most] = elasticity.ends();
     let others: Vec<&Part> = parts.iter().filter(|part| part.components.len() == 1 && *part != own).collect();
+    let [least, most] = elasticity.ends();
+    // Long stops take a little less from who waits than their dose. Where nobody else decides, the rest is the limiting part's.
+    let (decided, most) = match others.iter().any(|part| stops_others(part)) {
+        true => (elasticity.mean, most),
+        false => (1.0, most.max(1.0)),
+    };
     let of_percent = |&percent: &f64| {
         let faster = 1.0 + percent / 100.0;
         // The part of an operation's time that it decides becomes shorter.
-        let by = |part: f64| 1.0 / (1.0 - part.clamp(0.0, 1.0) * (1.0 - 1.0 / faster));
-        let mut forecast = (capacity.mean * by(elasticity.mean), own_lo * by(least), own_hi * by(most));
+        let by = |part: f64| 1.0 / (1.0 - part.clamp(0.0, MOST) * (1.0 - 1.0 / faster));
+        let mut forecast = (capacity.mean * by(decided), own_lo * by(least), own_hi * by(most));
         let mut then = None;
         let mut bound = |name: String, mean: f64, lo: f64, hi: f64| {
             if mean < forecast.0 {
