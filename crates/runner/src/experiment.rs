@@ -382,10 +382,10 @@ impl<'a> Experiment<'a> {
             |rounds: &usize| time_of(*rounds) <= time && round * *rounds as u64 + last <= u64::from(u16::MAX);
         let rounds = (FEWEST_ROUNDS..=MOST_ROUNDS).rev().find(fits).unwrap_or(FEWEST_ROUNDS);
         if time_of(rounds) > left {
-            let needed = (self.plan.within - left + time_of(rounds)).as_secs_f64() / 60.0;
+            let needed = (self.plan.within - left + time_of(rounds)).as_secs_f64().ceil();
             return Step::Over(Some(format!(
-                "the experiment ended early: it needs {needed:.0} minutes, and load.experiment.within allows {:.0}",
-                self.plan.within.as_secs_f64() / 60.0
+                "the experiment ended early: it needs {needed:.0} s, and load.experiment.within allows {:.0} s",
+                self.plan.within.as_secs_f64()
             )));
         }
         let blocks = self.blocks((perturbations, rounds, number), |own| (rest(own), counts(own)));

@@ -26,7 +26,7 @@ components:
 const SCENARIO: &str = "name: row
 platform: row.yaml
 population: { devices: 50 }
-load: { levels: [20], warm_up: 500ms, hold: 2s, samples: 2, drain: 2s, again: 0s, experiment: { within: 1m } }
+load: { levels: [20], warm_up: 500ms, hold: 2s, samples: 2, drain: 2s, again: 0s, experiment: { within: 3m } }
 objectives: { achieved: null, publish_p99: null, publish_p50: < 10 s }
 ";
 

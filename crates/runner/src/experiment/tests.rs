@@ -90,7 +90,7 @@ fn a_stop_is_long_beside_an_operation_and_what_takes_too_long_is_said() {
     // A hundred milliseconds fifteen times would be longer than a part of what an operation may take.
     assert_eq!(stops.min(), Some(Nanos::from_millis(1200)));
     let Step::Over(Some(why)) = large(60, &["a", "b"], 10, Nanos::from_millis(100)) else { panic!() };
-    assert!(why.contains("load.experiment.within allows 1"), "{why}");
+    assert!(why.contains("load.experiment.within allows 60 s"), "{why}");
     let terms = Terms::default();
     let mut none = Experiment::new(PLAN, (&terms, 7), Vec::new(), false, Nanos::ZERO);
     assert!(matches!(none.next(&[], &[], Nanos::ZERO), Step::Over(Some(_))));
