@@ -34,34 +34,6 @@ fn assert_exact(run: &Finished, names: &[&str], subscribers: u64) {
     }
 }
 
-/// Sensors over MQTT, meters over CoAP and cameras over HTTP at one oneM2M service entity, whose notifications one set of
-/// subscribers receives: the published example in its quick form.
-#[test]
-fn three_protocols_at_one_service_entity_have_exact_ledgers() {
-    let bench = Bench::beside_others();
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mixed-city.yaml");
-    let mut command = bench.plimsoll(["run", "--quick"]);
-    command.arg(example.canonicalize().unwrap()).args(RESULTS);
-    let run = bench.start(&mut command).finish();
-    assert_exact(&run, &["sensors", "meters", "cameras"], 1);
-    let level = run.level(0);
-    let protocols: Vec<&str> = level["populations"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|own| own["protocol"].as_str().unwrap())
-        .collect();
-    assert_eq!(protocols, ["MQTT", "CoAP", "HTTP"]);
-    assert!(run.stdout.contains("population") && run.stdout.contains("cameras"), "{}", run.stdout);
-    // Exports have a row for all and one for each.
-    let rows = bench.call(["export", "--store", STORE, "--rows", "levels"]).exits(0).stdout;
-    let ends: Vec<&str> = rows.lines().skip(1).take(4).filter_map(|row| row.rsplit(',').next()).collect();
-    assert_eq!(ends, ["", "sensors", "meters", "cameras"]);
-    bench.call(["report", "--store", STORE, "--output", "report.html"]).exits(0);
-    let report = std::fs::read_to_string(bench.path("report.html")).unwrap();
-    assert!(report.contains("id=\"populations\"") && report.contains(">meters<"));
-}
-
 /// The forms of markers are those of a population's own message.
 #[test]
 fn a_probe_is_of_one_population() {
@@ -156,5 +128,34 @@ objectives: { near.publish_p95: '< 500 ms', far.publish_p95: '< 60 ms', publish_
         assert_eq!(level["verdict"], "missed", "{}", run.stdout);
         assert!(level["reasons"][0].as_str().unwrap().contains("far.publish_p95"), "{}", run.stdout);
         assert_eq!(run.code, Some(99));
+    }
+
+    /// Sensors over MQTT, meters over CoAP and cameras over HTTP at one oneM2M service entity, whose notifications one set of
+    /// subscribers receives: the published example in its quick form.
+    /// Beside other tests, this service entity sometimes ends while it starts.
+    #[test]
+    fn three_protocols_at_one_service_entity_have_exact_ledgers() {
+        let bench = Bench::beside_others();
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mixed-city.yaml");
+        let mut command = bench.plimsoll(["run", "--quick"]);
+        command.arg(example.canonicalize().unwrap()).args(RESULTS);
+        let run = bench.start(&mut command).finish();
+        assert_exact(&run, &["sensors", "meters", "cameras"], 1);
+        let level = run.level(0);
+        let protocols: Vec<&str> = level["populations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|own| own["protocol"].as_str().unwrap())
+            .collect();
+        assert_eq!(protocols, ["MQTT", "CoAP", "HTTP"]);
+        assert!(run.stdout.contains("population") && run.stdout.contains("cameras"), "{}", run.stdout);
+        // Exports have a row for all and one for each.
+        let rows = bench.call(["export", "--store", STORE, "--rows", "levels"]).exits(0).stdout;
+        let ends: Vec<&str> = rows.lines().skip(1).take(4).filter_map(|row| row.rsplit(',').next()).collect();
+        assert_eq!(ends, ["", "sensors", "meters", "cameras"]);
+        bench.call(["report", "--store", STORE, "--output", "report.html"]).exits(0);
+        let report = std::fs::read_to_string(bench.path("report.html")).unwrap();
+        assert!(report.contains("id=\"populations\"") && report.contains(">meters<"));
     }
 }
