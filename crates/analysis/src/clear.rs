@@ -86,9 +86,9 @@ fn losses_are_clear(objective: &Objective, level: &LevelSummary, record: &LevelR
 /// Whether what never came may be ours: our subscribers were so far behind that what lay in our kernel at the end of the drain was never
 /// read, or they read more slowly than messages came, so that TCP made the platform keep the others.
 pub(crate) fn may_be_unread(record: &LevelRecord) -> bool {
-    let lags = record.samples.iter().flatten().chain([&record.warm_up]);
     let mut all = Histogram::new();
-    lags.filter_map(|sample| sample.histograms.get(&Metric::ReceiverLag)).for_each(|lags| all.merge(lags));
+    let samples = record.samples.iter().flatten();
+    samples.filter_map(|sample| sample.histograms.get(&Metric::ReceiverLag)).for_each(|lags| all.merge(lags));
     let longest = all.max().unwrap_or(Nanos::ZERO);
     let drained =
         record.end.as_ref().map_or(Nanos::ZERO, |end| end.at - record.start.hold_start - record.start.hold);

@@ -284,18 +284,19 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let evidence = evidence::Evidence::of((&parts, capacity.mean), &levels, record);
     let argument = argument::argue(&evidence);
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
-    let used: Vec<Option<f64>> =
-        parts.iter().map(|part| evidence.used_by(part).map(|used| used.processor)).collect();
-    let of_components = evidence.used.clone();
+    let used = evidence.used;
     let named = |part: &Part| {
         argument.limits.is_empty() || argument.limits.iter().any(|limit| limit.names(&part.components))
     };
-    for (part, used) in parts.iter_mut().zip(used) {
-        part.used = used.filter(|_| part.components.len() == 1);
+    for part in &mut parts {
+        part.used = match &part.components[..] {
+            [name] => used.get(name).map(|used| used.processor),
+            _ => None,
+        };
         part.capacity = part.capacity.filter(|_| named(part) || !argument::stops_others(part));
     }
     if argument.processors_are_full {
-        argument::share_processors(&mut parts, &of_components);
+        argument::share_processors(&mut parts, &used);
     }
     let experiment = Experiment {
         capacity,

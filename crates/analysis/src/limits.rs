@@ -82,7 +82,7 @@ impl Limit {
         match (&self.component, self.kind) {
             (Some(component), _) => component.clone(),
             (None, LimitKind::Processors) => "the platform's processors".to_owned(),
-            (None, LimitKind::Refusal) => "a limit from which on the platform refuses".to_owned(),
+            (None, LimitKind::Refusal) => "a bound above which the platform refuses".to_owned(),
             (None, LimitKind::Generator) => "the load generator".to_owned(),
             (None, _) => self.components.join(" and "),
         }

@@ -160,18 +160,19 @@ impl<'a> Experiment<'a> {
                 let is_saturated = |level: &&LevelRecord| level.start.stage() == Some(Stage::Saturated);
                 let (saturated, slowed) = rest.split_at(rest.iter().take_while(is_saturated).count());
                 let [.., last] = saturated else { return Step::Over(None) };
-                match (slowed, self.measures(alone, last)) {
-                    ([], Err(why)) => Step::Over(Some(format!("nothing was slowed: {why}"))),
-                    // So few need not have shown what the platform can do, nor what its components use then.
-                    ([], Ok((_, in_flight)))
-                        if saturated.len() < MOST_SATURATED
-                            && last.start.load.in_flight().is_some_and(|own| in_flight > own * MORE) =>
-                    {
-                        first(Stage::Saturated, in_flight, "more operations at a time")
-                    }
-                    ([], Ok(measures)) => self.large(measures, left),
-                    _ => self.slower((alone, last), slowed, components, left),
+                if !slowed.is_empty() {
+                    return self.slower((alone, last), slowed, components, left);
                 }
+                let (stop, in_flight) = match self.measures(alone, last) {
+                    Ok(measures) => measures,
+                    Err(why) => return Step::Over(Some(format!("nothing was slowed: {why}"))),
+                };
+                // Fewer need not have shown what the platform can do, nor what its components use then.
+                let is_more = last.start.load.in_flight().is_some_and(|own| in_flight > own * MORE);
+                if is_more && saturated.len() < MOST_SATURATED {
+                    return first(Stage::Saturated, in_flight, "more operations at a time");
+                }
+                self.large((stop, in_flight), left)
             }
         }
     }

@@ -6,6 +6,7 @@ use plimsoll_model::experiment::{Block, Means, Perturbation};
 use plimsoll_model::record::{Gauge, LevelRecord};
 use plimsoll_stats::Interval;
 use plimsoll_stats::student::quantile;
+use std::ops::Range;
 
 /// The sampler and the quantity by which delivered doses are recorded; the value is that of the block that ends then.
 pub const DOSE: (&str, &str) = ("experiment", "dose");
@@ -54,15 +55,14 @@ impl Effect {
     }
 }
 
-/// The part of a block that counts.
-fn measured_time(level: &LevelRecord, block: &Block) -> Nanos {
-    level.start.sample_begin(usize::from(block.end)) - level.start.sample_begin(usize::from(block.measured))
+/// Seconds of some samples of a level.
+fn seconds(level: &LevelRecord, samples: &Range<u16>) -> f64 {
+    level.start.hold.as_secs_f64() / f64::from(level.start.samples.max(1)) * samples.len() as f64
 }
 
 /// Operations per second that came to a good end in a part of a hold; `None` where a sample is missing.
-fn rate(level: &LevelRecord, samples: std::ops::Range<u16>) -> Option<f64> {
-    let length = level.start.hold.as_secs_f64() / f64::from(level.start.samples.max(1));
-    let seconds = length * samples.len() as f64;
+fn rate(level: &LevelRecord, samples: Range<u16>) -> Option<f64> {
+    let seconds = seconds(level, &samples);
     let counts = samples.map(|sample| {
         let sample = level.samples.get(usize::from(sample))?.as_ref()?;
         Some(sample.counts.due.saturating_sub(sample.counts.refused))
@@ -153,7 +153,7 @@ fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)> {
         let beside = [untouched(place.checked_sub(1)), untouched(Some(place + 1))];
         let beside: Vec<f64> = beside.into_iter().flatten().collect();
         // Where nothing ended, half an operation stands for it.
-        let least = 0.5 / measured_time(level, block).as_secs_f64().max(1e-9);
+        let least = 0.5 / seconds(level, &(block.measured..block.end)).max(1e-9);
         let rate = (*rates.get(place)?).filter(|_| !beside.is_empty())?.max(least);
         let baseline = beside.iter().sum::<f64>() / beside.len() as f64;
         let dose = delivered(level, block, &perturbation, doses)?;

@@ -121,19 +121,24 @@ mod tests {
         }
     }
 
-    /// What 25 % and a second limiting part buy beside another one.
-    fn beside(other: Part) -> Vec<Faster> {
-        let parts = [part("a", 1.0, Some(100.0)), other];
-        let evidence = Evidence { parts: &parts, capacity: 100.0, ..Evidence::default() };
+    /// The forecasts where `a` limits at 100 a second, by such a limit.
+    fn forecasts(kind: LimitKind, evidence: &Evidence<'_>) -> Vec<Faster> {
         let limit = Limit {
             component: Some("a".into()),
             components: Vec::new(),
-            kind: LimitKind::Waiting,
+            kind,
             evidence: Vec::new(),
             elasticity: Some(Estimate { mean: 1.0, ci95: Some([1.0, 1.0]) }),
         };
         let capacity = Estimate { mean: 100.0, ci95: Some([99.0, 101.0]) };
-        of(&[limit], &parts, capacity, &evidence).split_off(1)
+        of(&[limit], evidence.parts, capacity, evidence)
+    }
+
+    /// What 25 % and a second limiting part buy beside another one.
+    fn beside(other: Part) -> Vec<Faster> {
+        let parts = [part("a", 1.0, Some(100.0)), other];
+        let evidence = Evidence { parts: &parts, capacity: 100.0, ..Evidence::default() };
+        forecasts(LimitKind::Waiting, &evidence).split_off(1)
     }
 
     #[test]
@@ -156,15 +161,7 @@ mod tests {
             processors: Some(1.0),
             ..Evidence::default()
         };
-        let limit = Limit {
-            component: Some("a".into()),
-            components: Vec::new(),
-            kind: LimitKind::Processor,
-            evidence: Vec::new(),
-            elasticity: Some(Estimate { mean: 1.0, ci95: Some([1.0, 1.0]) }),
-        };
-        let capacity = Estimate { mean: 100.0, ci95: Some([99.0, 101.0]) };
-        let [_, quarter, second] = &of(&[limit], &parts, capacity, &evidence)[..] else { panic!() };
+        let [_, quarter, second] = &forecasts(LimitKind::Processor, &evidence)[..] else { panic!() };
         assert!((quarter.capacity.mean - 125.0).abs() < 5.0, "{quarter:?}");
         assert!((second.capacity.mean - 105.3).abs() < 0.1, "{second:?}");
         assert_eq!(second.then.as_deref(), Some("the platform's processors"));

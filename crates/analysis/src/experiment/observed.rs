@@ -61,8 +61,8 @@ impl Observed<'_> {
         }
         let is_of_components = limit.component.is_some() || !limit.components.is_empty();
         said.extend(self.longest_stay().filter(|_| is_of_components).map(|hop| {
-            let but = if is_it(&hop.component) { "" } else { "which need not limit: " };
-            format!("{but}{}", in_words(hop, capacity))
+            let but = if is_it(&hop.component) { "" } else { ". That alone does not make it the limit" };
+            in_words(hop, capacity) + but
         }));
         said
     }
