@@ -306,6 +306,9 @@ pub struct ComponentUsage {
     /// How many processors it may run on; `None` where that cannot be read.
     #[serde(default)]
     pub processors: Option<u16>,
+    /// Which these are, as the kernel lists them (`0-3,8`); `None` where that cannot be read.
+    #[serde(default)]
+    pub processor_list: Option<String>,
     /// The process outside the platform that held them longest.
     #[serde(default)]
     pub holder: Option<String>,

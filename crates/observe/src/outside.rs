@@ -200,6 +200,17 @@ fn allowed(pid: i32) -> Option<Vec<usize>> {
     Some((0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
 }
 
+/// Processors in ascending order, as the kernel lists them: `0-3,8`.
+pub fn processor_list(processors: &[usize]) -> String {
+    let runs = processors.chunk_by(|one, next| one + 1 == *next);
+    let shown = runs.filter_map(|run| match run {
+        [] => None,
+        [one] => Some(one.to_string()),
+        [first, .., last] => Some(format!("{first}-{last}")),
+    });
+    shown.collect::<Vec<String>>().join(",")
+}
+
 /// Ticks that were used of some processors between two looks, less those that the platform used of any, and those by which the
 /// kernel's two accounts may differ.
 fn beyond(processors: &[usize], [before, now]: [&[u64]; 2], of_platform: u64) -> f64 {
@@ -271,6 +282,12 @@ mod tests {
         assert!(share > 0.15, "{with:?}");
         assert!(share < 1.0 || with.holder != Some(format!("sh, process {number}")), "{with:?}");
         assert!(with.holder.is_some());
+    }
+
+    #[test]
+    fn processors_are_listed_as_the_kernel_does() {
+        assert_eq!(processor_list(&[0, 1, 2, 3, 8, 10, 11]), "0-3,8,10-11");
+        assert_eq!((processor_list(&[5]).as_str(), processor_list(&[]).as_str()), ("5", ""));
     }
 
     #[test]

@@ -51,6 +51,7 @@ impl ProcessSampler {
             run_delay: usage.run_delay,
             held_by_others: None,
             processors: None,
+            processor_list: None,
             throttled: Nanos::ZERO,
             holder: None,
             beside_load: false,

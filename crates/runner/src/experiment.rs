@@ -37,6 +37,9 @@ const LONGER: f64 = 25.0;
 /// A stop is at least so long, and so many operations come to their end meanwhile on the untouched platform.
 const SHORTEST_STOP: Nanos = Nanos::from_millis(45);
 const OPERATIONS_IN_STOP: f64 = 40.0;
+/// Where a component has a quota: it is renewed in such periods, and blocks hold many of them, a whole number.
+const QUOTA_PERIOD: Nanos = Nanos::from_millis(100);
+const SHORTEST_STOP_WITH_QUOTA: Nanos = Nanos::from_millis(150);
 /// The shortest sample of a level.
 const SHORTEST_SAMPLE: Nanos = Nanos::from_millis(10);
 /// A stop that is not so many times as long as an operation alone says nothing of a worker that waits.
@@ -222,12 +225,15 @@ impl<'a> Experiment<'a> {
                 Nanos::from_secs_f64((alone * FEWEST_TIMES / LONGEST_STOP).ceil())
             ));
         }
-        let wanted = (alone * LONGER).max(OPERATIONS_IN_STOP / rate).max(SHORTEST_STOP.as_secs_f64());
+        let has_quota = self.parts.iter().any(|part| part.has_quota);
+        let shortest = if has_quota { SHORTEST_STOP_WITH_QUOTA } else { SHORTEST_STOP };
+        let wanted = (alone * LONGER).max(OPERATIONS_IN_STOP / rate).max(shortest.as_secs_f64());
         // With fewer operations in flight than that takes, others would run out of work.
         let most = f64::from(self.plan.most_in_flight) / (IN_FLIGHT * rate);
         let stop = wanted.min(longest).min(most);
-        // A whole number of milliseconds a sample.
-        let sample = Nanos::from_millis((stop * 1e3) as i64 / SAMPLES_OF_STOP);
+        // A whole number of milliseconds a sample, and of periods of a quota a block.
+        let unit = if has_quota { QUOTA_PERIOD / i64::from(MEASURED_LARGE) } else { Nanos::from_millis(1) };
+        let sample = unit * (Nanos::from_secs_f64(stop).0 / (unit.0 * SAMPLES_OF_STOP));
         if sample < SHORTEST_SAMPLE || stop < alone * FEWEST_TIMES {
             let least = (SHORTEST_SAMPLE * SAMPLES_OF_STOP).as_secs_f64().max(alone * FEWEST_TIMES);
             return Err(format!(

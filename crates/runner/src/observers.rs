@@ -7,6 +7,7 @@ use plimsoll_load::engine::Engine;
 use plimsoll_model::record::{ComponentUsage, ThreadUsage};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_observe::network::NetworkProbe;
+use plimsoll_observe::outside::processor_list;
 use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
@@ -205,10 +206,17 @@ impl InSimulation {
             found.map(|(_, used)| *used).unwrap_or_default()
         };
         let shared = host.processors.map(|processors| u16::try_from(processors).unwrap_or(u16::MAX));
+        let mut next = 0;
         let usage = |(component, used): (String, Used)| {
             let before = earlier(&component);
             let starved = used.starved - before.starved;
             let cpu = used.processor - before.processor;
+            let processors = shared.unwrap_or(used.threads.max(1));
+            let first = next;
+            if shared.is_none() {
+                next += usize::from(processors);
+            }
+            let those: Vec<usize> = (first..first + usize::from(processors)).collect();
             ComponentUsage {
                 component,
                 at: now,
@@ -217,7 +225,8 @@ impl InSimulation {
                 busiest_thread: Some(Nanos(cpu.0 / i64::from(used.threads.max(1)))),
                 run_delay: Some(starved),
                 held_by_others: Some(starved),
-                processors: Some(shared.unwrap_or(used.threads.max(1))),
+                processors: Some(processors),
+                processor_list: Some(processor_list(&those)),
                 holder: (starved > Nanos::ZERO).then(|| "a stranger".to_owned()),
                 ..ComponentUsage::default()
             }

@@ -8,7 +8,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::record::{ComponentUsage, Gauge};
 use plimsoll_observe::cgroup::{Throttling, kept};
 use plimsoll_observe::family::{Family, Reader};
-use plimsoll_observe::outside::{Held, OutsideSampler};
+use plimsoll_observe::outside::{Held, OutsideSampler, processor_list};
 use plimsoll_observe::process::ProcessSampler;
 use plimsoll_observe::sampler::{INTERVAL, ObservedPlatform, Unit};
 use plimsoll_observe::samplers::{self, Begun};
@@ -249,6 +249,7 @@ impl Components {
                 usage.holder = holder;
                 usage.beside_load = load.iter().any(|own| own.is_none_or(|own| processors.contains(&own)));
                 usage.processors = u16::try_from(processors.len()).ok();
+                usage.processor_list = Some(processor_list(&processors));
             }
         }
         (usages, families)

@@ -110,6 +110,7 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
         held_by_others: None,
         throttled: Nanos::from_millis(3),
         processors: None,
+        processor_list: None,
         holder: None,
         beside_load: true,
         stopped: true,

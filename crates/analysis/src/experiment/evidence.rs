@@ -42,7 +42,7 @@ pub struct Evidence<'a> {
 }
 
 /// What a component used while nothing was slowed, in processors on average.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Used {
     /// All its threads together.
     pub processor: f64,
@@ -57,6 +57,8 @@ pub struct Used {
     pub throttled: f64,
     /// Processors that it may run on.
     pub processors: Option<f64>,
+    /// Which these are, as the kernel lists them.
+    pub processor_list: Option<String>,
 }
 
 impl Used {
@@ -161,7 +163,7 @@ impl<'a> Evidence<'a> {
     }
 
     pub fn used_by(&self, part: &Part) -> Option<Used> {
-        self.used.get(part.components.first()?).copied()
+        self.used.get(part.components.first()?).cloned()
     }
 
     /// Whether the components use all processors that they may run on, and these are the same for all.
@@ -209,7 +211,8 @@ pub fn used_in(level: &LevelRecord, components: &[ComponentUsage]) -> BTreeMap<S
             waits: mean(|usage| usage.run_delay).unwrap_or(0.0),
             held_by_others: mean(|usage| usage.held_by_others).unwrap_or(0.0),
             throttled: mean(|usage| Some(usage.throttled)).unwrap_or(0.0),
-            processors: own.filter_map(|usage| usage.processors).max().map(f64::from),
+            processors: own.clone().filter_map(|usage| usage.processors).max().map(f64::from),
+            processor_list: common(own.map(|usage| usage.processor_list.clone())).flatten(),
         })
     };
     usage::names(components).into_iter().filter_map(|name| Some((name.to_owned(), used(name)?))).collect()
@@ -220,8 +223,9 @@ pub fn are_full(used: &BTreeMap<String, Used>) -> bool {
     processors_of(used).is_some_and(|processors| FULL_PROCESSORS.contains(&(all(used) / processors)))
 }
 
-/// Processors that all may run on.
+/// How many processors all may run on; `None` where that is not known, and where these are not the same for all.
 fn processors_of(used: &BTreeMap<String, Used>) -> Option<f64> {
+    common(used.values().map(|used| used.processor_list.clone())).flatten()?;
     common(used.values().filter_map(|used| used.processors))
 }
 
@@ -230,7 +234,7 @@ fn all(used: &BTreeMap<String, Used>) -> f64 {
 }
 
 /// The value that all have in common.
-fn common(mut values: impl Iterator<Item = f64>) -> Option<f64> {
+fn common<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
     let first = values.next()?;
     values.all(|value| value == first).then_some(first)
 }

@@ -95,3 +95,18 @@ fn a_stop_is_long_beside_an_operation_and_what_takes_too_long_is_said() {
     let mut none = Experiment::new(PLAN, (&terms, 7), Vec::new(), false, Nanos::ZERO);
     assert!(matches!(none.next(&[], &[], Nanos::ZERO), Step::Over(Some(_))));
 }
+
+#[test]
+fn blocks_hold_whole_periods_of_a_quota() {
+    let terms = Terms { qos: 1, ..Terms::default() };
+    let quick = Nanos::from_micros(300);
+    let own = vec![Slowable { component: "a".to_owned(), has_quota: true }];
+    let mut experiment = Experiment::new(PLAN, (&terms, 7), own, true, Nanos::from_secs(1));
+    let done = [level(Stage::Alone, 100, quick), level(Stage::Saturated, 3000, quick)];
+    let Step::Level(next) = experiment.next(&done, &[], Nanos::ZERO) else { panic!() };
+    let sample = next.hold / i64::from(next.samples);
+    for block in &next.experiment.blocks {
+        let counts = sample * i64::from(block.end - block.measured);
+        assert!(counts >= Nanos::from_secs(1) && counts.0 % QUOTA_PERIOD.0 == 0, "{counts:?}");
+    }
+}

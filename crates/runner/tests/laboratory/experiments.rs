@@ -326,6 +326,14 @@ fn forecasts_hold_when_the_limit_becomes_faster() {
                     "seed {seed}, {percent} %: {lo:.1} to {hi:.1}, measured {measured:.1}, {:?}",
                     forecast.then
                 );
+                for part in &experiment.parts {
+                    let Part { elasticity, capacity, .. } = part;
+                    let (of, whole) = (part.name(), experiment.capacity.mean);
+                    println!("  of {whole:.1}: {of}: {elasticity:.2?}, allows {capacity:.1?}");
+                }
+                for (place, Station { service, workers, keys }) in row.stations.iter().enumerate() {
+                    println!("  planted s{place}: {:.1}{keys}", f64::from(*workers) / service);
+                }
             }
         }
     }

@@ -28,7 +28,8 @@ fn evidence(parts: &[Part]) -> Evidence<'_> {
 }
 
 fn used(processor: f64) -> Used {
-    Used { processor, thread: Some(processor), processors: Some(1.0), ..Used::default() }
+    let processor_list = Some("1".to_owned());
+    Used { processor, thread: Some(processor), processors: Some(1.0), processor_list, ..Used::default() }
 }
 
 /// The name that is given, and the kind; or why there is none.
@@ -63,13 +64,16 @@ fn one_that_decides_alone_is_named_by_what_it_does_meanwhile() {
 #[test]
 fn full_processors_are_named_before_the_component_that_suffers_most() {
     let parts = [part(&["a"], LIMITS), part(&["b"], IDLE), part(&[], LIMITS)];
-    let of = |a: f64, b: f64| {
-        let used = BTreeMap::from([("a".to_owned(), used(a)), ("b".to_owned(), used(b))]);
+    let of_both = |a: Used, b: Used| {
+        let used = BTreeMap::from([("a".to_owned(), a), ("b".to_owned(), b)]);
         said(&Evidence { used, processors: Some(1.0), ..evidence(&parts) }).unwrap()
     };
+    let of = |a: f64, b: f64| of_both(used(a), used(b));
     assert_eq!(of(0.6, 0.38), ("the platform's processors".into(), LimitKind::Processors));
     assert_eq!(of(0.95, 0.03), ("a".into(), LimitKind::Processor));
     assert_eq!(of(0.3, 0.1).0, "a", "they are not full");
+    let elsewhere = Used { processor_list: Some("2".to_owned()), ..used(0.38) };
+    assert_eq!(of_both(used(0.6), elsewhere).0, "a", "they do not share one");
 }
 
 #[test]
