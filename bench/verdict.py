@@ -9,7 +9,8 @@ forecast, the row is then started with a limit that is 25 % faster, and with a s
 A result is kept in docs/results/verdict/ as JSON, and a case that has one is not run again. Delete the file to do so.
 `--write` makes docs/results/verdict.md of all results, failures included. Nothing else should run meanwhile.
 
-Planted: sleeping, workers (a pool of waiting threads), quota, pool (few connections to the next station), lock (two
+Planted: sleeping, workers (a pool of waiting threads), quota, pool (three connections to the next station, before which
+a relay stands if the limit is the second station: then `why` has to count them), lock (two
 stations that hold one lock file while they wait), spinning (the others wait), cores (all compute on the platform's
 processors). Nobody's: generator (it makes each message of thousands of random numbers), subscriber (it takes long for a
 message), host (somebody else uses the processors). These are KIND-NUMBER: experiments where that is even, else a level
@@ -32,7 +33,7 @@ KINDS = {
     "sleeping": ["waiting"],
     "workers": ["waiting"],
     "quota": ["quota"],
-    "pool": ["coupled"],
+    "pool": ["coupled", "pool"],
     "lock": ["lock", "coupled"],
     "spinning": ["processor"],
     "cores": ["processors"],
@@ -40,6 +41,8 @@ KINDS = {
     "subscriber": [],
     "host": [],
 }
+# Connections of a pool.
+PLACES_OF_POOL = 3
 # Seconds for which the throughput of a row is measured that was made faster.
 MEASURED = 30
 
@@ -81,8 +84,8 @@ def planted(case):
         quotas = {f"s{place}": 0.3}
     elif kind == "pool":
         place = min(place, count - 2)
-        stations[place].update(work="wait", service=0.3 / rate, pool=3)
-        stations[place + 1].update(work="wait", service=3 / rate, workers=20)
+        stations[place].update(work="wait", service=0.3 / rate, pool=PLACES_OF_POOL)
+        stations[place + 1].update(work="wait", service=PLACES_OF_POOL / rate, workers=20)
         names = [f"s{place}", f"s{place + 1}"]
         theory = {f"s{at}": None if at in (place, place + 1) else 0.0 for at in range(count)}
     elif kind == "lock":
@@ -101,6 +104,13 @@ def planted(case):
         names = [f"s{at}" for at in range(count)]
         theory = {f"s{at}": part / sum(parts) for at, part in enumerate(parts)}
     return stations, quotas, names, theory, rate
+
+
+def relays(case):
+    """Before which stations of a case relays stand."""
+    kind, place, count = case.split("-")
+    is_counted = kind == "pool" and place == "1"
+    return {f"s{min(int(place), int(count) - 2) + 1}": {}} if is_counted else {}
 
 
 def better(case, percent):
@@ -163,11 +173,12 @@ def profile(stations):
     return {"name": "row", "title": "stations in a row", "description": "planted", "components": components}
 
 
-def plimsoll(command, stations, quotas, devices, message, load, objectives={}):
+def plimsoll(command, stations, quotas, devices, message, load, objectives={}, relays={}):
     """The summary of a run against such stations."""
     with tempfile.TemporaryDirectory() as folder:
         json.dump(profile(stations), open(f"{folder}/row.yaml", "w"))
         limits = f", quotas: {json.dumps(quotas)}" if quotas else ""
+        limits += f", relays: {json.dumps(relays)}" if relays else ""
         open(f"{folder}/run.yaml", "w").write(
             f"name: verdict\nplatform: {{ profile: ./row.yaml{limits} }}\npopulation: {json.dumps(devices)}\nmessage: {json.dumps(message)}\n"
             f"load: {{ warm_up: 1s, drain: 3s, {load} }}\nobjectives: {json.dumps(objectives)}\n"
@@ -196,7 +207,7 @@ def run(case, within):
         load, time_of = "model: closed, in_flight: [64], hold: 10s, samples: 10", "subscribe" if "subscribers" in devices else "publish"
         asked = ["run", stations, quotas, devices, message, load, {f"{time_of}_p50": "< 1 ms"}]
     with busy_host(case):
-        summary = plimsoll(*asked)
+        summary = plimsoll(*asked, relays=relays(case) if is_planted else {})
     took = round(time.time() - begin)
     print(f"{case}: {took} s: {summary['verdict']}: {summary['reason']}", flush=True)
     forecasts = []
@@ -231,6 +242,11 @@ def judged(kept):
         margin = 0.2 * theory if name in kept["names"] else 0.15
         if low < theory - margin or high > theory + margin:
             outside.append(f"{name} {low:.2f} to {high:.2f} ({theory:.2f})")
+    for path in (kept["experiment"] or {}).get("paths", []):
+        at_once = path["at_once"] or {"mean": 0, "ci95": [0, 0]}
+        low, high = at_once["ci95"]
+        if low < 0.8 * PLACES_OF_POOL or high > 1.2 * PLACES_OF_POOL:
+            outside.append(f"{path['component']} {low:.1f} to {high:.1f} at once ({PLACES_OF_POOL})")
     kinds = {limit["kind"] for limit in kept["limits"]}
     if named == sorted(kept["names"]) and kinds <= set(KINDS[kept["case"].split("-")[0]]):
         return named, "right", outside

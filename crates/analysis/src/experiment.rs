@@ -12,6 +12,7 @@ mod evidence;
 mod forecast;
 pub mod latency;
 pub(crate) mod observed;
+mod path;
 mod silence;
 
 use crate::limits::Limit;
@@ -27,6 +28,7 @@ use serde::Serialize;
 
 pub use forecast::Faster;
 pub use latency::{Latency, LatencyPart};
+pub use path::Path;
 pub use silence::Silence;
 
 /// A part whose elasticity is surely below this does not limit.
@@ -54,6 +56,8 @@ pub struct Experiment {
     pub stop: f64,
     /// The parts, by their elasticity, the highest first.
     pub parts: Vec<Part>,
+    /// The paths to components that may decide together, where relays stand before them.
+    pub paths: Vec<Path>,
     /// What a faster limiting part would buy; empty where none is known.
     pub faster: Vec<Faster>,
     /// What a slower component does to the times that objectives look at, under a load that leaves room. Components that hardly compute
@@ -208,9 +212,15 @@ pub fn open(large: &LevelRecord) -> Vec<Effect> {
 /// The components that may decide the throughput, alone or with others; none where it is known that two stop each other.
 pub fn contenders(levels: &[&LevelRecord]) -> Vec<String> {
     let parts = parts(levels, &[], Estimate::of(1.0, None));
-    if !coupled(&parts).is_empty() {
-        return Vec::new();
-    }
+    if coupled(&parts).is_empty() { contending(&parts) } else { Vec::new() }
+}
+
+/// The components that may decide the throughput, alone or with others, those that stop each other included.
+pub fn contend(levels: &[&LevelRecord]) -> Vec<String> {
+    contending(&parts(levels, &[], Estimate::of(1.0, None)))
+}
+
+fn contending(parts: &[Part]) -> Vec<String> {
     let may = |part: &&Part| part.components.len() == 1 && part.elasticity.ends()[1] > CONTENDS;
     parts.iter().filter(may).flat_map(|part| part.components.clone()).collect()
 }
@@ -271,7 +281,9 @@ pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
 pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let at = |stage: Stage| record.experiment.iter().find(|level| level.start.stage() == Some(stage));
     let large = at(Stage::Large)?;
-    let slows = |level: &&LevelRecord| matches!(level.start.stage(), Some(Stage::Large | Stage::Small));
+    let slows = |level: &&LevelRecord| {
+        matches!(level.start.stage(), Some(Stage::Large | Stage::Small | Stage::Delays))
+    };
     let levels: Vec<&LevelRecord> = record.experiment.iter().filter(slows).collect();
     let rates: Vec<f64> =
         levels.iter().flat_map(|level| effect::untouched(level)).filter(|rate| *rate > 0.0).collect();
@@ -281,7 +293,9 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     let capacity = Estimate::of(mean, effect::student(&rates));
     let mut parts = parts(&levels, &record.gauges, capacity);
-    let evidence = evidence::Evidence::of((&parts, capacity.mean), &levels, record);
+    let in_flight = large.start.load.in_flight().unwrap_or_default();
+    let paths = path::of(record, in_flight);
+    let evidence = evidence::Evidence::of((&parts, &paths, capacity.mean), &levels, record);
     let argument = argument::argue(&evidence);
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
     let used = evidence.used;
@@ -300,10 +314,11 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     }
     let experiment = Experiment {
         capacity,
-        in_flight: large.start.load.in_flight().unwrap_or_default(),
+        in_flight,
         alone: at(Stage::Alone).and_then(|level| alone(level, &record.terms)),
         stop: large.start.longest_stop().unwrap_or_default().as_secs_f64(),
         parts,
+        paths,
         faster,
         latencies: latency::of(record),
         open: argument.open,

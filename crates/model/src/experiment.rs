@@ -15,6 +15,19 @@ pub enum Means {
     Quota,
     /// Somebody else uses the processors of the platform.
     Occupy,
+    /// What is sent to the components and comes from them takes longer, in the relays before them. They themselves are not slowed.
+    Delay,
+}
+
+/// A component that can be slowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slowable {
+    /// Its name.
+    pub component: String,
+    /// Whether it has a quota of processor time of its own.
+    pub has_quota: bool,
+    /// Whether a relay stands before it.
+    pub has_relay: bool,
 }
 
 /// What is slowed, how, and by how much.
@@ -25,9 +38,9 @@ pub struct Perturbation {
     pub components: Vec<String>,
     /// By which means.
     pub means: Means,
-    /// The dose: the share of the time, or of the quota, that is taken from them.
+    /// The dose: the share of the time, or of the quota, that is taken from them; 1 of a delay.
     pub share: f64,
-    /// The length of each stop, and of each use of the processors.
+    /// The length of each stop, of each use of the processors, and of the delay of each way.
     pub stop: Nanos,
 }
 
@@ -56,7 +69,7 @@ pub struct Dose {
     pub component: String,
     /// When the order began that was carried out.
     pub from: Nanos,
-    /// The share of the order's time, or of the quota, that was taken.
+    /// The share of the order's time, or of the quota, that was taken; of a delay, the mean delay as a multiple of the ordered one.
     pub share: f64,
 }
 
@@ -86,6 +99,8 @@ pub enum Stage {
     Large,
     /// Those for which that left the answer open are slowed by little, and pairs of them together.
     Small,
+    /// The ways to those that may decide together are delayed, where relays stand before them.
+    Delays,
     /// Those that compute, and those with a quota, are slowed under a load that leaves room: what becomes of latency.
     Latency,
 }

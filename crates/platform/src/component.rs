@@ -8,6 +8,7 @@ use crate::guard::{Bounds, Call, Guarded, ToldDose, guarded};
 use crate::options::Options;
 use crate::output::{first_line, last_words};
 use crate::placeholders::Placeholders;
+use crate::relays::RelayOf;
 use crate::strays::MARK;
 use crate::user::{self, User};
 use plimsoll_scenario::plan::QuotaPlan;
@@ -41,8 +42,8 @@ pub(crate) struct Running {
     pub ready_port: Option<u16>,
     /// Whether it was started again and not seen up since.
     pub returning: bool,
-    /// Whether it stands before a component and is none itself.
-    pub is_relay: bool,
+    /// What it stands before, and is no component itself; `None` of a component.
+    pub relay: Option<RelayOf>,
     /// What guards of earlier processes have told and nobody has taken.
     doses: Vec<ToldDose>,
 }
@@ -128,7 +129,7 @@ impl Running {
             reported: false,
             ready_port: None,
             returning: false,
-            is_relay: false,
+            relay: None,
             doses: Vec::new(),
         })
     }

@@ -1,10 +1,15 @@
 //! Relays before components: `plimsoll target relay` as components of their own.
 
+use crate::guard::ToldDose;
+use crate::line::Told;
 use crate::placeholders::Placeholders;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::PlatformPlan;
 use plimsoll_scenario::profile::Component;
 use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 
 /// How long a relay may take until it listens.
 const PATIENCE: Nanos = Nanos::from_secs(30);
@@ -29,8 +34,64 @@ pub fn name(component: &str, port: &str) -> String {
     }
 }
 
+/// A path of a Unix socket that is longer is none.
+const LONGEST_PATH: usize = 107;
+
+/// What a relay that runs stands before, and how it is given orders.
+#[derive(Debug)]
+pub(crate) struct RelayOf {
+    /// The component.
+    pub component: String,
+    /// Where doses are told, and where orders are heard; `None` where that cannot be.
+    line: Option<(UnixDatagram, PathBuf)>,
+}
+
+impl RelayOf {
+    /// The relay before a component that listens at that port.
+    pub fn new(component: &str, dir: &Path, port: Option<u16>) -> RelayOf {
+        let open = |port: u16| {
+            let own = UnixDatagram::bind(dir.join(format!("relay-{port}.doses"))).ok()?;
+            own.set_nonblocking(true).ok()?;
+            let orders = dir.join(format!("relay-{port}.orders"));
+            orders.exists().then_some((own, orders))
+        };
+        RelayOf { component: component.to_owned(), line: port.and_then(open) }
+    }
+
+    /// Whether it can be given orders.
+    pub fn takes_orders(&self) -> bool {
+        self.line.is_some()
+    }
+
+    /// Has it delay what passes, between two times of the host's monotonic clock in nanoseconds.
+    pub fn delay(&self, from: i64, to: i64, each_way: Nanos) -> io::Result<()> {
+        let Some((own, orders)) = &self.line else { return Ok(()) };
+        own.send_to(format!("delay {from} {to} {}", each_way.0).as_bytes(), orders).map(drop)
+    }
+
+    /// The doses that it has told since the last call.
+    pub fn take_doses(&self) -> Vec<ToldDose> {
+        let mut doses = Vec::new();
+        let mut line = [0; 128];
+        while let Some((own, _)) = &self.line
+            && let Ok(count) = own.recv(&mut line)
+        {
+            let text = line.get(..count).and_then(|line| std::str::from_utf8(line).ok());
+            if let Some(Told::Dose { from, share }) = text.and_then(Told::parse) {
+                doses.push(ToldDose { from, share });
+            }
+        }
+        doses
+    }
+}
+
 /// The relays before a component that listens already, one for each of its ports.
-pub fn before(plan: &PlatformPlan, component: &Component, placeholders: &Placeholders) -> Vec<Component> {
+pub fn before(
+    plan: &PlatformPlan,
+    component: &Component,
+    dir: &Path,
+    placeholders: &Placeholders,
+) -> Vec<Component> {
     let relay = plan.relays.iter().find(|relay| relay.component == component.name);
     let mut ports: Vec<&String> = component.named_ports().map(|(_, port)| port).collect();
     ports.sort();
@@ -41,6 +102,10 @@ pub fn before(plan: &PlatformPlan, component: &Component, placeholders: &Placeho
             command.extend(["--to".to_owned(), format!("127.0.0.1:{behind}")]);
         }
         command.extend(["--port".into(), format!("{{port:{port}}}")]);
+        // The longest port has five digits.
+        if dir.join("relay-65535.orders").as_os_str().len() <= LONGEST_PATH {
+            command.extend(["--control".into(), format!("{{dir}}/relay-{{port:{port}}}.orders")]);
+        }
         command.extend(relay.iter().flat_map(|relay| relay.options()));
         Component {
             name: name(&component.name, port),

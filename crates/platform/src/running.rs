@@ -9,10 +9,10 @@ use crate::occupier::{Occupation, Occupier, all_processors};
 use crate::options::Options;
 use crate::output::{last_lines, last_words};
 use crate::placeholders::Placeholders;
-use crate::relays;
+use crate::relays::{self, RelayOf};
 use crate::replicas;
 use plimsoll_model::Nanos;
-use plimsoll_model::experiment::{Dose, Means, Order};
+use plimsoll_model::experiment::{Dose, Means, Order, Slowable};
 use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol, QuotaPlan};
 use plimsoll_scenario::profile::{Component, ReadyRequest};
 use plimsoll_simulate::Simulation;
@@ -242,10 +242,10 @@ impl Platform {
                 platform.facts.insert(format!("{} version", component.name), version);
             }
             placeholders.speak_to_others();
-            for relay in relays::before(plan, component, &placeholders) {
+            for relay in relays::before(plan, component, dir.path(), &placeholders) {
                 platform.start(&relay, dir.path(), &mut placeholders, QuotaPlan::default(), options)?;
                 if let Some(running) = platform.components.last_mut() {
-                    running.is_relay = true;
+                    running.relay = Some(RelayOf::new(&component.name, dir.path(), running.ready_port));
                 }
             }
             let version_5 = component.mqtt5_port.as_ref();
@@ -431,14 +431,17 @@ impl Platform {
         None
     }
 
-    /// The components that can be slowed, in the order in which they were started, and whether each has a quota of processor
-    /// time. Relays are none.
-    pub fn slowable(&self) -> Vec<(String, bool)> {
+    /// The components that can be slowed, in the order in which they were started. Relays are none.
+    pub fn slowable(&self) -> Vec<Slowable> {
         if let Some(simulation) = &self.simulation {
             return simulation.slowable();
         }
-        let components = self.components.iter().filter(|running| !running.is_relay);
-        components.map(|running| (running.name.clone(), running.quota().processors.is_some())).collect()
+        let part = |running: &Running| Slowable {
+            component: running.name.clone(),
+            has_quota: running.quota().processors.is_some(),
+            has_relay: self.relays_before(&running.name).next().is_some(),
+        };
+        self.components.iter().filter(|running| running.relay.is_none()).map(part).collect()
     }
 
     /// Begins to slow components, or the platform's processors, as ordered; returns at once. A component that has died is left
@@ -458,6 +461,7 @@ impl Platform {
         let how = match perturbation.means {
             Means::Stop => How::Stop { length, cycle },
             Means::Quota => How::Quota { share: perturbation.share },
+            Means::Delay => return self.delay(&perturbation.components, from, to, perturbation.stop),
             Means::Occupy => {
                 let occupation = Occupation { from, to, length, cycle };
                 self.occupiers.push(Occupier::start(&self.processors, occupation)?);
@@ -484,6 +488,24 @@ impl Platform {
         Ok(())
     }
 
+    /// The relays that stand before a component.
+    fn relays_before(&self, component: &str) -> impl Iterator<Item = &RelayOf> {
+        let relays = self.components.iter().filter_map(|running| running.relay.as_ref());
+        relays.filter(move |relay| relay.component == component && relay.takes_orders())
+    }
+
+    /// Has the relays before components delay what passes them.
+    fn delay(&self, components: &[String], from: i64, to: i64, each_way: Nanos) -> io::Result<()> {
+        for component in components {
+            if self.relays_before(component).next().is_none() {
+                let what = format!("no relay before {component} takes orders");
+                return Err(io::Error::new(io::ErrorKind::NotFound, what));
+            }
+            self.relays_before(component).try_for_each(|relay| relay.delay(from, to, each_way))?;
+        }
+        Ok(())
+    }
+
     /// The doses of what is over, each once. `epoch` is that of [`Platform::slow`].
     pub fn take_doses(&mut self, epoch: i64) -> Vec<Dose> {
         if let Some(simulation) = &self.simulation {
@@ -497,6 +519,10 @@ impl Platform {
         for running in &mut self.components {
             let told = running.take_doses();
             doses.extend(told.into_iter().map(|dose| of(&running.name, dose.from, dose.share)));
+        }
+        for relay in self.components.iter().filter_map(|running| running.relay.as_ref()) {
+            let told = relay.take_doses();
+            doses.extend(told.into_iter().map(|dose| of(&relay.component, dose.from, dose.share)));
         }
         let over = self.occupiers.extract_if(.., |occupier| occupier.is_over());
         doses.extend(over.map(|occupier| of("", occupier.from(), occupier.end())));

@@ -7,6 +7,7 @@
 //! a load that leaves room, for latency (docs/why.md).
 
 mod conductor;
+mod delays;
 mod latency;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,7 @@ pub use conductor::Conductor;
 
 use plimsoll_analysis::experiment::{self, effect::Effect, latency as latency_of};
 use plimsoll_model::Nanos;
-use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Stage};
+use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Slowable, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, Terms};
 use plimsoll_scenario::plan::{ExperimentPlan, LevelPlan};
 use plimsoll_stats::distribution::random;
@@ -79,15 +80,6 @@ const SHORT_STOP: Nanos = Nanos::from_millis(1);
 const COMPUTES: f64 = 0.2;
 /// Most parts that are slowed in pairs.
 const MOST_IN_PAIRS: usize = 3;
-
-/// A part of the platform that can be slowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slowable {
-    /// Its name.
-    pub component: String,
-    /// Whether it has a quota of processor time of its own.
-    pub has_quota: bool,
-}
 
 /// The next level of an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,6 +182,7 @@ impl<'a> Experiment<'a> {
     ) -> Step {
         let next = match slowed {
             [.., last] if last.start.stage() == Some(Stage::Latency) => return Step::Over(None),
+            [.., last] if last.start.stage() == Some(Stage::Delays) => Step::Over(None),
             // Nothing that a component does by itself would change that.
             [large] if experiment::processors_limit(large, saturated, components) => Step::Over(None),
             [large] => match self.short((large, saturated), components, left) {
@@ -201,6 +194,10 @@ impl<'a> Experiment<'a> {
                 if is_told { Step::Over(None) } else { self.small(slowed, left) }
             }
             _ => self.again(slowed, left),
+        };
+        let next = match next {
+            Step::Over(None) => self.delays(alone, slowed, left),
+            next => next,
         };
         match next {
             Step::Over(None) => self.latency((alone, saturated), components, left),

@@ -5,7 +5,7 @@ mod level;
 mod life;
 mod recording;
 
-use crate::experiment::{Conductor, Slowable};
+use crate::experiment::Conductor;
 use crate::identity;
 use crate::observers::Observers;
 use crate::run_capture::RunCapture;
@@ -18,6 +18,7 @@ use level::LevelWatch;
 use life::Life;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
+use plimsoll_model::experiment::Slowable;
 use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, SamplePart, Terms};
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
@@ -132,8 +133,7 @@ impl<'a> RunWatch<'a> {
 
     /// The components that can be slowed.
     pub fn slowable(&self) -> Vec<Slowable> {
-        let part = |(component, has_quota)| Slowable { component, has_quota };
-        self.platform.slowable().into_iter().map(part).collect()
+        self.platform.slowable()
     }
 
     /// Where devices connect.

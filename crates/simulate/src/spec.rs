@@ -47,6 +47,8 @@ pub struct StationSpec {
     /// Messages that may be on the way to the next station and there at once, until it has served them; others wait here
     /// for their turn. `None` for any number.
     pub pool: Option<usize>,
+    /// Whether a relay stands before it, which takes no time unless an order says so.
+    pub relay: bool,
 }
 
 /// The way between generator and platform.

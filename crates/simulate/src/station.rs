@@ -72,6 +72,8 @@ pub struct Station {
     period: (i64, Nanos),
     /// From when up to when orders cut the quota, and by which share.
     cuts: Vec<(Nanos, Nanos, f64)>,
+    /// From when up to when orders delay what is sent to it and comes from it, and by how much each way.
+    delays: Vec<(Nanos, Nanos, Nanos)>,
     /// Whether it is there.
     pub alive: bool,
     /// How often it died or what it shares changed: what was planned before is void.
@@ -117,6 +119,7 @@ impl Station {
             shared: (Nanos::ZERO, Nanos::ZERO),
             period: (0, Nanos::ZERO),
             cuts: Vec::new(),
+            delays: Vec::new(),
             alive: true,
             life: 0,
             processor: Nanos::ZERO,
@@ -215,11 +218,23 @@ impl Station {
         share
     }
 
+    /// An order delays what is sent to it and comes from it.
+    pub fn delay(&mut self, from: Nanos, to: Nanos, each_way: Nanos) {
+        self.delays.push((from, to, each_way));
+    }
+
+    /// By how much orders delay what is sent to it then, or comes from it.
+    pub fn delayed(&self, at: Nanos) -> Nanos {
+        let own = self.delays.iter().filter(|(from, to, _)| (*from..*to).contains(&at));
+        own.fold(Nanos::ZERO, |sum, (.., each_way)| sum + *each_way)
+    }
+
     /// Forgets orders that are over by then, a time up to which everything has happened.
     pub fn forget(&mut self, before: Nanos) {
         self.serve_shared(before);
         self.calendar.forget(before);
         self.cuts.retain(|(_, to, _)| *to > before);
+        self.delays.retain(|(_, to, _)| *to > before);
     }
 
     /// When the next of those that share is done.

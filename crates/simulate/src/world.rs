@@ -3,10 +3,10 @@
 use crate::calendar::{Calendar, Hindrance};
 use crate::network::Network;
 use crate::processors::Processors;
-use crate::spec::{FaultKind, Spec};
+use crate::spec::{FaultKind, Spec, StationSpec};
 use crate::station::{Fate, Job, Service, Station};
 use plimsoll_model::Nanos;
-use plimsoll_model::experiment::{Dose, Order};
+use plimsoll_model::experiment::{Dose, Order, Slowable};
 use plimsoll_stats::distribution::{Random, random};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -141,6 +141,8 @@ enum Due {
     /// A lock is free, and somebody who waits for it works again.
     Give(usize),
     EmptyOutbox(usize),
+    /// A station before that one hears that so many places there are free.
+    HearOfPlaces(usize, usize),
     Shared(usize, u32),
     ToGenerator(Happening),
     Die(usize),
@@ -302,10 +304,14 @@ impl Simulation {
         self.world().slow(order);
     }
 
-    /// The components, each with whether it has a quota.
-    pub fn slowable(&self) -> Vec<(String, bool)> {
-        let stations = &self.world().spec.stations;
-        stations.iter().map(|station| (station.name.clone(), station.quota.is_some())).collect()
+    /// The components.
+    pub fn slowable(&self) -> Vec<Slowable> {
+        let part = |station: &StationSpec| Slowable {
+            component: station.name.clone(),
+            has_quota: station.quota.is_some(),
+            has_relay: station.relay,
+        };
+        self.world().spec.stations.iter().map(part).collect()
     }
 
     /// What came of the orders that are over by now, each told once: a dose of each component, or one of the processors.
@@ -413,7 +419,8 @@ impl World {
     fn transmit(&mut self, job: Job) {
         let Some(end) = self.devices.get_mut(job.device as usize).filter(|end| end.connected) else { return };
         let at = self.network.transit(self.now, &mut end.up);
-        self.plan(at, Due::Arrive(0, job));
+        let delayed = self.stations[0].delayed(self.now);
+        self.plan(at + delayed, Due::Arrive(0, job));
     }
 
     /// Something goes back from the platform to a client.
@@ -422,7 +429,8 @@ impl World {
             Some(end) if end.connected => end.down,
             _ => return,
         };
-        let arrives = self.network.transit(at, &mut last);
+        let delayed = self.stations[0].delayed(at);
+        let arrives = self.network.transit(at, &mut last) + delayed;
         if let Some(end) = self.end(client) {
             end.down = last;
         }
@@ -479,6 +487,7 @@ impl World {
             Due::SliceEnds(service) => self.end_slice(service, now),
             Due::Give(lock) => self.give(lock, now),
             Due::EmptyOutbox(station) => self.empty_outbox(station, now),
+            Due::HearOfPlaces(station, count) => self.hear_of_places(station, count, now),
             Due::Shared(station, life) if self.stations[station].life == life => {
                 for job in self.stations[station].take_shared(now) {
                     self.pass_on(station, job, now);

@@ -3,10 +3,11 @@
 //!
 //! Main flow: [`Relay::run`] turns in one loop over epoll (`server`). What one side sends goes on the `way` to the other. A
 //! `link`, which all connections share, says when it gets there, and a timer holds it until then. `datagrams` go over the same
-//! links, each by itself. Segments of TCP get lost in the kernel (`segments`).
+//! links, each by itself. Segments of TCP get lost in the kernel (`segments`). An experiment delays by `orders`.
 
 mod datagrams;
 mod link;
+mod orders;
 mod segments;
 mod server;
 mod servers;
@@ -16,6 +17,7 @@ pub use link::{Link, Network};
 
 use crate::clock::monotonic;
 use crate::tcp::Door;
+use orders::Orders;
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::Stall;
 use rustix::event::epoll;
@@ -23,6 +25,7 @@ use segments::SegmentLoss;
 use server::{LISTENER, Server};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// From one look at whether segments still get lost to the next.
@@ -43,6 +46,8 @@ pub struct Settings {
     pub cut: Option<Stall>,
     /// At each multiple of this time since its start, all connections lose their server and are not told.
     pub half_open: Option<Nanos>,
+    /// The file at which it hears orders that delay everything for a time; `None` for nowhere.
+    pub control: Option<PathBuf>,
     /// Seeds what is random.
     pub seed: u64,
 }
@@ -77,6 +82,14 @@ pub enum RelayError {
         /// Why.
         cause: std::io::Error,
     },
+    /// It cannot hear orders.
+    #[error("cannot take orders at {path}: {cause}; choose another file in a folder that exists")]
+    Control {
+        /// Where.
+        path: String,
+        /// Why.
+        cause: std::io::Error,
+    },
     /// A connection came, and this system lets no segments get lost.
     #[error("cannot lose segments: {0}")]
     Loss(String),
@@ -90,6 +103,7 @@ pub struct Relay {
     settings: Settings,
     door: Door,
     datagrams: UdpSocket,
+    orders: Option<Orders>,
     epoll: OwnedFd,
 }
 
@@ -99,6 +113,11 @@ impl Relay {
     /// # Errors
     /// See [`RelayError`].
     pub fn bind(settings: Settings) -> Result<Relay, RelayError> {
+        let hear = |path: &PathBuf| {
+            Orders::at(path).map_err(|cause| RelayError::Control { path: path.display().to_string(), cause })
+        };
+        // Whoever finds the port open can give orders.
+        let orders = settings.control.as_ref().map(hear).transpose()?;
         let address = settings.listen;
         let attempts = if address.port() == 0 { ATTEMPTS } else { 1 };
         let mut opened = open(address);
@@ -106,7 +125,7 @@ impl Relay {
             opened = opened.or_else(|_| open(address));
         }
         let (door, datagrams) = opened.map_err(|cause| RelayError::Listen { address, cause })?;
-        Ok(Relay { settings, door, datagrams, epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+        Ok(Relay { settings, door, datagrams, orders, epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
     /// Where it listens.
@@ -129,7 +148,7 @@ impl Relay {
             _ => Ok(None),
         };
         let mut next_look = monotonic() + LOOK;
-        let mut server = Server::new(self.settings, self.datagrams);
+        let mut server = Server::new(self.settings, self.datagrams, self.orders);
         server.begin(&self.epoll, &self.door)?;
         while !stop.load(Ordering::Relaxed) {
             server.turn(&self.epoll, &mut self.door)?;

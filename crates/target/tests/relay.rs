@@ -38,7 +38,9 @@ impl Bench {
 
     fn before(to: SocketAddr, network: Network, cut: Option<Stall>, half_open: Option<Nanos>) -> Bench {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let relay = Relay::bind(Settings { listen, to: vec![to], network, cut, half_open, seed: 1 }).unwrap();
+        let relay =
+            Relay::bind(Settings { listen, to: vec![to], network, cut, half_open, control: None, seed: 1 })
+                .unwrap();
         let address = relay.address().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);

@@ -4,7 +4,7 @@
 mod tests;
 
 use super::evidence::{Evidence, Used};
-use super::{Estimate, NOTHING, Part};
+use super::{Estimate, NOTHING, Part, Path};
 use crate::limits::{Limit, LimitKind};
 use plimsoll_model::experiment::Means;
 use std::collections::BTreeMap;
@@ -68,15 +68,18 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
         part.elasticity.ends()[1] > most
     };
     let contenders: Vec<&Part> = evidence.single().filter(may_decide).collect();
-    if contenders.len() > 1
-        && let Some(limit) = by_short_stops(&contenders, evidence).or_else(|| held(&contenders, evidence))
-    {
-        return found(limit);
+    if contenders.len() > 1 {
+        let by_stops = by_short_stops(&contenders, evidence);
+        let is_one = by_stops.as_ref().is_some_and(|limit| limit.component.is_some());
+        let by_path = pool(&contenders, evidence).filter(|_| !is_one);
+        if let Some(limit) = by_path.or(by_stops).or_else(|| held(&contenders, evidence)) {
+            return found(limit);
+        }
     }
     match deciding[..] {
         [own] => one(own, &contenders, evidence),
         [] => none(evidence),
-        _ => together(&deciding),
+        _ => together(&deciding, evidence),
     }
 }
 
@@ -189,7 +192,7 @@ fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit
     if !is_lock && stop_each_other(&members) {
         let mut said: Vec<String> = members.iter().map(|part| effect_in_words(part)).collect();
         said.push(format!("with short stops, elasticities are {told}"));
-        return Some(coupled(&members, said));
+        return Some(coupled(&members, said, evidence));
     }
     is_lock.then(|| lock(&members, told, evidence)).flatten()
 }
@@ -227,6 +230,7 @@ fn lock(members: &[&Part], short: String, evidence: &Evidence<'_>) -> Option<Lim
     let mut said: Vec<String> = members.iter().map(|part| effect_in_words(part)).collect();
     said.push(format!("{}, less than the {sum:.2} of both apart", effect_in_words(pair)));
     said.push(format!("with short stops, which leave a lock to others, elasticities are {short}"));
+    said.extend(paths_in_words(members, evidence));
     if let Some(shared) = evidence.shared().filter(|_| !evidence.processors_are_full()) {
         said.push(format!("{}, but the processors are not full", effect_in_words(shared)));
     }
@@ -247,6 +251,7 @@ fn held(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
     }
     let mut said: Vec<String> = [one, other, pair].into_iter().map(effect_in_words).collect();
     said.push(holder.silence.in_words(&holder.name()));
+    said.extend(paths_in_words(contenders, evidence));
     said.extend(excluded(contenders, evidence));
     let (kind, elasticity) = (LimitKind::Lock, Some(pair.elasticity));
     Some(Limit { component: None, components, kind, evidence: said, elasticity })
@@ -269,20 +274,61 @@ fn partly<'a>(evidence: &Evidence<'a>) -> Vec<&'a Part> {
 
 /// Several components decide: while one is stopped, what the others hold is not passed on. That two limits are equal by chance is
 /// excluded by what goes on while each is stopped: a queue between them would be worked off.
-fn together(deciding: &[&Part]) -> Argument {
+fn together(deciding: &[&Part], evidence: &Evidence<'_>) -> Argument {
     let names: Vec<String> = deciding.iter().map(|part| part.name()).collect();
     if !stop_each_other(deciding) {
+        let which = which_by_relays(deciding, evidence).map(|told| format!(": {told}")).unwrap_or_default();
         return unknown(format!(
-            "{} decide the throughput, each of them: few operations can be between them, or their limits are equal",
+            "{} decide the throughput, each of them: few operations can be between them, or their limits are equal{which}",
             names.join(" and ")
         ));
     }
-    found(coupled(deciding, deciding.iter().map(|part| effect_in_words(part)).collect()))
+    let said = deciding.iter().map(|part| effect_in_words(part)).collect();
+    found(coupled(deciding, said, evidence))
+}
+
+/// Two components that may decide, on the path between which few operations can be at once, whatever their delay. That one of them
+/// limits by itself is excluded: it would have room for the short delay.
+fn pool(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
+    let &[one, other] = contenders else { return None };
+    let is_theirs =
+        |path: &&Path| [one, other].iter().any(|part| part.components == [path.component.clone()]);
+    let path = evidence.paths.iter().filter(is_theirs).find(|path| path.at_once.is_some())?;
+    if !evidence.missing.is_empty() || !contenders.iter().any(|part| decides(part)) {
+        return None;
+    }
+    let mut said = vec![path.in_words()];
+    said.extend(contenders.iter().map(|part| effect_in_words(part)));
+    said.extend(excluded(contenders, evidence));
+    Some(Limit {
+        component: None,
+        components: contenders.iter().flat_map(|part| part.components.clone()).collect(),
+        kind: LimitKind::Pool,
+        evidence: said,
+        elasticity: None,
+    })
+}
+
+/// What delays said of the paths to some components, for people.
+fn paths_in_words<'a>(members: &'a [&Part], evidence: &'a Evidence<'_>) -> impl Iterator<Item = String> + 'a {
+    let is_theirs = |path: &&Path| members.iter().any(|part| part.components == [path.component.clone()]);
+    evidence.paths.iter().filter(is_theirs).map(Path::in_words)
+}
+
+/// The experiment that would show whether few operations can be between components, where no relay stands before any of them.
+fn which_by_relays(members: &[&Part], evidence: &Evidence<'_>) -> Option<String> {
+    let names: Vec<String> = members.iter().map(|part| part.name()).collect();
+    paths_in_words(members, evidence)
+        .next()
+        .is_none()
+        .then(|| format!("relays before {} would show how many (platform.relays)", names.join(" and ")))
 }
 
 /// Two components each of which stops with the other.
-fn coupled(members: &[&Part], mut said: Vec<String>) -> Limit {
+fn coupled(members: &[&Part], mut said: Vec<String>, evidence: &Evidence<'_>) -> Limit {
     said.extend(members.iter().map(|part| part.silence.in_words(&part.name())));
+    said.extend(paths_in_words(members, evidence));
+    said.extend(which_by_relays(members, evidence));
     Limit {
         component: None,
         components: members.iter().flat_map(|part| part.components.clone()).collect(),
@@ -319,6 +365,7 @@ fn effect_in_words(part: &Part) -> String {
         Means::Stop => format!("{} was stopped for {dose} of the time", part.name()),
         Means::Quota => format!("the quota of {} was cut by {dose}", part.name()),
         Means::Occupy => format!("the platform's processors were occupied for {dose} of the time"),
+        Means::Delay => format!("{} was delayed", part.name()),
     };
     let range = part.elasticity.ci95.map(|[lo, hi]| format!(" ({lo:.2} to {hi:.2})")).unwrap_or_default();
     format!("{how}: elasticity {:.2}{range}", part.elasticity.mean)

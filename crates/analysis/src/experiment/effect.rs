@@ -14,6 +14,8 @@ pub const DOSE: (&str, &str) = ("experiment", "dose");
 pub const PROCESSORS: &str = "processors";
 /// A dose below this share of the wanted one was none.
 const DELIVERED: f64 = 0.25;
+/// A relay whose delays are longer than so many times the wanted one is too busy to delay by what it should.
+const MOST_DELAYED: f64 = 2.0;
 /// From this share of the wanted dose on, all stops took place.
 const ALL_STOPS: f64 = 0.9;
 
@@ -95,7 +97,8 @@ pub fn untouched(level: &LevelRecord) -> Vec<f64> {
 pub fn of(levels: &[&LevelRecord], doses: &[Gauge]) -> Vec<Effect> {
     let mut seen: Vec<(Perturbation, Vec<Seen>)> = Vec::new();
     for level in levels {
-        for (perturbation, one) in seen_in(level, doses) {
+        let slows = |(perturbation, _): &(Perturbation, Seen)| perturbation.means != Means::Delay;
+        for (perturbation, one) in seen_in(level, doses).into_iter().filter(slows) {
             match seen.iter_mut().find(|(known, _)| *known == perturbation) {
                 Some((_, all)) => all.push(one),
                 None => seen.push((perturbation, vec![one])),
@@ -123,7 +126,9 @@ pub fn of(levels: &[&LevelRecord], doses: &[Gauge]) -> Vec<Effect> {
 }
 
 /// What became of the throughput in one block.
-struct Seen {
+pub struct Seen {
+    /// The throughput of the untouched blocks beside it.
+    baseline: f64,
     /// The logarithm of its throughput / that of the untouched blocks beside it.
     change: f64,
     /// The dose that was delivered.
@@ -138,9 +143,16 @@ impl Seen {
     fn elasticity(&self) -> f64 {
         ((-self.change).exp() - 1.0) / (1.0 / (1.0 - self.dose) - 1.0)
     }
+
+    /// By how many seconds the time from the end of one operation to that of the next grew, for each second that what was delayed took
+    /// longer there and back.
+    pub fn longer_by(&self, each_way: Nanos) -> f64 {
+        ((-self.change).exp() - 1.0) / self.baseline / (2.0 * each_way.as_secs_f64() * self.dose)
+    }
 }
 
-fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)> {
+/// What became of the throughput in each block of a level in which something was done.
+pub fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)> {
     let blocks = level.start.blocks();
     let of = |block: &Block| rate(level, block.measured..block.end);
     let rates: Vec<Option<f64>> = blocks.iter().map(of).collect();
@@ -160,7 +172,7 @@ fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)> {
         // Stops that did not take place would be those in which all went on.
         let is_whole = dose >= perturbation.share * ALL_STOPS;
         let silence = if is_whole { silence::of(level, block, &perturbation) } else { Silence::default() };
-        Some((perturbation, Seen { change: (rate / baseline).ln(), dose, silence }))
+        Some((perturbation, Seen { baseline, change: (rate / baseline).ln(), dose, silence }))
     };
     blocks.iter().enumerate().filter_map(one).collect()
 }
@@ -173,7 +185,8 @@ pub fn delivered(level: &LevelRecord, block: &Block, wanted: &Perturbation, dose
     let of = |subject: &str| {
         let own = doses.iter().filter(|gauge| (gauge.sampler.as_str(), gauge.quantity.as_str()) == DOSE);
         let own = own.filter(|gauge| gauge.subject == subject && gauge.at > begin && gauge.at <= end);
-        own.map(|gauge| gauge.value).next()
+        // A component may have several relays, not all of which are passed.
+        own.map(|gauge| gauge.value).reduce(f64::max)
     };
     let any = doses.iter().any(|gauge| (gauge.sampler.as_str(), gauge.quantity.as_str()) == DOSE);
     let told = match wanted.components.as_slice() {
@@ -185,5 +198,6 @@ pub fn delivered(level: &LevelRecord, block: &Block, wanted: &Perturbation, dose
             .collect::<Option<Vec<f64>>>()
             .and_then(|doses| doses.into_iter().reduce(f64::min)),
     };
-    told.filter(|dose| *dose >= wanted.share * DELIVERED && *dose < 0.99)
+    let most = if wanted.means == Means::Delay { MOST_DELAYED } else { 0.99 };
+    told.filter(|dose| *dose >= wanted.share * DELIVERED && *dose < most)
 }

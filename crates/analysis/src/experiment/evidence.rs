@@ -1,7 +1,7 @@
 //! What an argument about limits rests on, beside the effects of slowing the parts.
 
-use super::Part;
 use super::effect::{PROCESSORS, student};
+use super::{Part, Path};
 use crate::usage;
 use plimsoll_model::experiment::{Means, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord};
@@ -21,6 +21,8 @@ const RESOURCES: [(&str, &str); 2] = [("io", "a disk"), ("memory", "memory")];
 #[derive(Default)]
 pub struct Evidence<'a> {
     pub parts: &'a [Part],
+    /// The paths that were delayed.
+    pub paths: &'a [Path],
     /// Parts that were to be slowed, and of which no effect is known.
     pub missing: Vec<String>,
     /// By component: what it used while nothing was slowed.
@@ -74,7 +76,7 @@ impl Used {
 
 impl<'a> Evidence<'a> {
     pub fn of(
-        (parts, capacity): (&'a [Part], f64),
+        (parts, paths, capacity): (&'a [Part], &'a [Path], f64),
         levels: &[&LevelRecord],
         record: &RunRecord,
     ) -> Evidence<'a> {
@@ -132,6 +134,7 @@ impl<'a> Evidence<'a> {
         };
         Evidence {
             parts,
+            paths,
             missing,
             processors: processors_of(&used),
             used,

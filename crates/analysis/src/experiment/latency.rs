@@ -126,7 +126,7 @@ impl Rise {
         // Of the messages that come while it is stopped, each waits for half of a stop on average.
         let (stop, waited) = match perturbation.means {
             Means::Stop => (stop, dose * stop / 2.0),
-            Means::Quota | Means::Occupy => (0.0, 0.0),
+            Means::Quota | Means::Occupy | Means::Delay => (0.0, 0.0),
         };
         let slower = 1.0 / (1.0 - dose) - 1.0;
         let of = |longer: f64| longer / untouched / slower;

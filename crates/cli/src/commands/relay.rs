@@ -11,6 +11,7 @@ use plimsoll_scenario::{bit_rate, duration};
 use plimsoll_stats::queue::Stall;
 use plimsoll_target::relay::{self, Network};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 /// Stands before a server and adds delay, a limited rate and broken connections
 ///
@@ -59,6 +60,11 @@ pub struct Relay {
     /// the clients stay open, and nothing answers there
     #[arg(long, value_name = "EVERY", value_parser = period)]
     half_open: Option<Nanos>,
+    /// A file that it makes, a Unix socket for datagrams. What is sent there delays
+    /// everything for a time: `delay FROM TO LENGTH`, in nanoseconds of the host's
+    /// monotonic clock
+    #[arg(long, value_name = "FILE")]
+    control: Option<PathBuf>,
     /// Seeds jitter and losses
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -74,6 +80,7 @@ impl Relay {
             network: Network { delay: self.delay, jitter: self.jitter, rate: self.rate, loss: self.loss },
             cut: self.cut,
             half_open: self.half_open,
+            control: self.control,
             seed: self.seed,
         });
         let relay = relay.map_err(|error| undoable(&error))?;

@@ -8,7 +8,8 @@ use plimsoll_scenario::{Environment, SourceFile, load};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -196,7 +197,10 @@ fn whom_somebody_else_has_stopped_stays_stopped() {
 fn a_quota_is_cut_for_a_time_and_put_back() {
     let _bench = Bench::beside_others();
     let mut platform = bring_up(SCENARIO);
-    assert_eq!(platform.slowable(), [("station".into(), false), ("shell".into(), true)]);
+    let slowable = platform.slowable();
+    let known: Vec<_> =
+        slowable.iter().map(|own| (own.component.as_str(), own.has_quota, own.has_relay)).collect();
+    assert_eq!(known, [("station", false, true), ("shell", true, false)]);
     let (shell, epoch) = (process_of(&platform, "shell"), monotonic());
     let unknown = order(&["shell", "shall"], Means::Stop, 0.5, Nanos::from_secs(1));
     let refused = platform.slow(&unknown, epoch).unwrap_err();
@@ -225,6 +229,39 @@ fn a_quota_is_cut_for_a_time_and_put_back() {
     let begin = Instant::now();
     drop(platform);
     assert!(begin.elapsed() < Duration::from_millis(2500), "it was killed after {:?}", begin.elapsed());
+}
+
+/// How long a request takes at an address.
+fn request(address: SocketAddr) -> Duration {
+    let begin = Instant::now();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    write!(stream, "POST / HTTP/1.1\r\nHost: station\r\nContent-Length: 2\r\n\r\nhi").unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 204");
+    begin.elapsed()
+}
+
+#[test]
+fn what_passes_a_relay_is_delayed_for_a_time_and_its_component_is_not_slowed() {
+    const EACH_WAY: Duration = Duration::from_millis(100);
+    let _bench = Bench::beside_others();
+    let mut platform = bring_up(SCENARIO);
+    let (address, epoch) = (platform.address(), monotonic());
+    let mut delay = order(&["station"], Means::Delay, 1.0, Nanos::from_secs(3));
+    delay.perturbation.stop = Nanos::from_millis(100);
+    platform.slow(&delay, epoch).unwrap();
+    let refused =
+        platform.slow(&order(&["shell"], Means::Delay, 1.0, Nanos::from_secs(1)), epoch).unwrap_err();
+    assert!(refused.to_string().contains("no relay before shell"), "{refused}");
+    std::thread::sleep(Duration::from_millis(200));
+    let during = request(address);
+    assert!(during >= 2 * EACH_WAY, "{during:?}");
+    let doses = await_doses(&mut platform, epoch, 1);
+    assert!(doses[0].component == "station" && doses[0].share >= 1.0, "{doses:?}");
+    let after = (0..ATTEMPTS).map(|_| request(address)).min().unwrap();
+    assert!(after < 2 * EACH_WAY, "{after:?}");
 }
 
 mod alone {

@@ -4,7 +4,7 @@ use crate::html::level::per_second;
 use crate::html::table::{Column, interval_cell, number_cell, table};
 use crate::text::capitalised;
 use maud::{Markup, html};
-use plimsoll_analysis::experiment::{Experiment, Faster, Latency, LatencyPart, Part};
+use plimsoll_analysis::experiment::{Experiment, Faster, Latency, LatencyPart, Part, Path};
 use plimsoll_analysis::limits::{Limit, LimitKind};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Nanos;
@@ -21,6 +21,7 @@ pub fn body(summary: &Summary) -> Markup {
         @if let Some(experiment) = &summary.experiment {
             @for open in &experiment.open { p { (open) } }
             (parts(experiment))
+            @if !experiment.paths.is_empty() { (paths(experiment)) }
             @if !experiment.faster.is_empty() { (faster(experiment)) }
             @if let Some(first) = experiment.latencies.first() { (latencies(first.rate, experiment)) }
         }
@@ -70,6 +71,32 @@ fn parts(experiment: &Experiment) -> Markup {
         }
         (table(&columns, &rows))
     }
+}
+
+fn paths(experiment: &Experiment) -> Markup {
+    let columns = [
+        Column::Text("Path to"),
+        Column::Number("Delayed each way by"),
+        Column::Number("At once on it and behind it, 95\u{a0}% interval"),
+        Column::Number("Blocks"),
+    ];
+    let row = |path: &Path| {
+        let delays: Vec<String> =
+            path.delays.iter().map(|delay| Nanos::from_secs_f64(*delay).to_string()).collect();
+        html! {
+            tr {
+                th scope="row" { (path.component) }
+                (number_cell(Some(delays.join(", "))))
+                @match &path.at_once {
+                    Some(at_once) => (interval_cell(Some(at_once.mean), at_once.ci95, |value| format!("{value:.1}"))),
+                    None => (number_cell(Some(format!("at least {:.0}", path.at_least)))),
+                }
+                (number_cell(Some(path.blocks.to_string())))
+            }
+        }
+    };
+    let rows: Vec<Markup> = experiment.paths.iter().map(row).collect();
+    table(&columns, &rows)
 }
 
 fn faster(experiment: &Experiment) -> Markup {

@@ -5,7 +5,7 @@ use crate::chart::MOST_POINTS;
 use crate::chart::tests::data;
 use crate::terminal::Detail;
 use crate::text::Colour;
-use plimsoll_analysis::experiment::{Estimate, Experiment, Latency, LatencyPart};
+use plimsoll_analysis::experiment::{Estimate, Experiment, Latency, LatencyPart, Path};
 use plimsoll_analysis::level::LevelVerdict;
 use plimsoll_analysis::limits::{Limit, LimitKind};
 use plimsoll_analysis::summarize;
@@ -497,6 +497,7 @@ fn the_headline_of_an_experiment_is_what_limits() {
         alone: None,
         stop: 0.3,
         parts,
+        paths: Vec::new(),
         faster,
         latencies: Vec::new(),
         open,
@@ -528,19 +529,30 @@ fn what_slower_components_do_to_latency_stands_with_the_limits() {
         untouched: estimate(0.25),
         parts: vec![LatencyPart { component: "front".into(), elasticity: estimate(1.4) }],
     };
+    let path = |name: &str, at_once| Path {
+        component: name.into(),
+        delays: vec![0.005, 0.02],
+        blocks: 12,
+        at_once,
+        at_least: 84.0,
+    };
     summary.experiment = Some(Experiment {
         capacity: Estimate { mean: 190.0, ci95: None },
         in_flight: 98,
         alone: None,
         stop: 0.3,
         parts: Vec::new(),
+        paths: vec![path("store", Some(estimate(3.0))), path("disk", None)],
         faster: Vec::new(),
         latencies: vec![latency],
         open: Vec::new(),
     });
     let page = render(&record, &summary);
     assert!(page.contains("publish_p99") && page.contains("Latency at 114"), "{page:.3000}");
+    assert!(page.contains("5.00 ms, 20.0 ms") && page.contains("at least 84"), "{page:.3000}");
     let told = crate::terminal::limits::render(&summary);
+    assert!(told.contains("path to store and in it: 3.0 (2.9 to 3.1)"), "{told}");
+    assert!(told.contains("path to disk and in it: at least 84"), "{told}");
     assert!(told.contains("front") && told.contains("1.30 to 1.50") && told.contains("at 114/s"), "{told}");
     assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
 }

@@ -2,7 +2,7 @@
 
 use crate::plain;
 use crate::text::{rate, time, wrapped};
-use plimsoll_analysis::experiment::{Estimate, Experiment, Faster, Latency, Part};
+use plimsoll_analysis::experiment::{Estimate, Experiment, Faster, Latency, Part, Path};
 use plimsoll_analysis::summary::Summary;
 use std::fmt::Write;
 
@@ -23,6 +23,7 @@ pub fn render(summary: &Summary) -> String {
     }
     experiment.open.iter().for_each(|open| out += &lines(open, "  "));
     out += &format!("\n{}", parts(experiment));
+    out += &paths(experiment);
     out += &faster(experiment);
     out + &latencies(experiment)
 }
@@ -51,6 +52,21 @@ fn parts(experiment: &Experiment) -> String {
         experiment.stop * 1e3
     );
     out + &lines(&told, "  ")
+}
+
+/// How many operations can be on the path to a component at once.
+fn paths(experiment: &Experiment) -> String {
+    let told = |path: &Path| {
+        let many = match &path.at_once {
+            Some(Estimate { mean, ci95 }) => {
+                let range = ci95.map(|[lo, hi]| format!(" ({lo:.1} to {hi:.1})")).unwrap_or_default();
+                format!("{mean:.1}{range}")
+            }
+            None => format!("at least {:.0}", path.at_least),
+        };
+        lines(&format!("at once on the path to {} and in it: {many}", path.component), "  ")
+    };
+    experiment.paths.iter().map(told).collect()
 }
 
 /// What a slower component does to the times that objectives look at.

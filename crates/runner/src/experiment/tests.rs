@@ -10,7 +10,10 @@ const PLAN: ExperimentPlan = ExperimentPlan {
 };
 
 fn parts(names: &[&str]) -> Vec<Slowable> {
-    names.iter().map(|name| Slowable { component: (*name).to_owned(), has_quota: false }).collect()
+    names
+        .iter()
+        .map(|name| Slowable { component: (*name).to_owned(), has_quota: false, has_relay: false })
+        .collect()
 }
 
 /// A level of five seconds with so many operations a second, each of which took so long.
@@ -100,7 +103,7 @@ fn a_stop_is_long_beside_an_operation_and_what_takes_too_long_is_said() {
 fn blocks_hold_whole_periods_of_a_quota() {
     let terms = Terms { qos: 1, ..Terms::default() };
     let quick = Nanos::from_micros(300);
-    let own = vec![Slowable { component: "a".to_owned(), has_quota: true }];
+    let own = vec![Slowable { component: "a".to_owned(), has_quota: true, has_relay: false }];
     let mut experiment = Experiment::new(PLAN, (&terms, 7), own, true, Nanos::from_secs(1));
     let done = [level(Stage::Alone, 100, quick), level(Stage::Saturated, 3000, quick)];
     let Step::Level(next) = experiment.next(&done, &[], Nanos::ZERO) else { panic!() };

@@ -3,7 +3,7 @@
 
 use super::bench::{Setup, between, seeds};
 use plimsoll_analysis::experiment::{Experiment, Part};
-use plimsoll_analysis::limits::Limit;
+use plimsoll_analysis::limits::{Limit, LimitKind};
 use plimsoll_analysis::summary::Summary;
 
 /// A row of stations.
@@ -143,6 +143,15 @@ fn locked(seed: u64, keys: &str) -> Row {
 
 /// A station with few connections to the next one, whose many workers wait.
 fn pool_of_connections(seed: u64) -> Row {
+    pool(seed, "")
+}
+
+/// The same with a relay before the next one.
+fn pool_behind_a_relay(seed: u64) -> Row {
+    pool(seed, ", relay: true")
+}
+
+fn pool(seed: u64, keys: &str) -> Row {
     let mut row = spinning(seed);
     let first = row.planted[0].0.min(row.stations.len() - 2);
     let pool = 2 + seed as u32 % 3;
@@ -151,7 +160,8 @@ fn pool_of_connections(seed: u64) -> Row {
         row.stations[at] = Station::of(between(seed + at as u64, 0.1, 0.6) / row.capacity, "");
     }
     row.stations[first] = Station::of(0.3 / row.capacity, &format!(", pool: {pool}"));
-    row.stations[first + 1] = Station::of(f64::from(pool) / row.capacity, ", processor: 0 %").with(20);
+    let keys = format!(", processor: 0 %{keys}");
+    row.stations[first + 1] = Station::of(f64::from(pool) / row.capacity, &keys).with(20);
     Row { planted: vec![(first, None), (first + 1, None)], ..row }
 }
 
@@ -294,6 +304,32 @@ fn a_lock_of_two_stations_that_wait_is_found() {
 #[ignore = "acceptance: laboratory"]
 fn a_pool_of_connections_is_found() {
     examine("pool of connections", pool_of_connections);
+}
+
+/// With delays, most pools are told from calls and locks, and how many places they have.
+#[test]
+#[ignore = "acceptance: laboratory"]
+fn the_places_of_a_pool_behind_a_relay_are_counted() {
+    examine("pool behind a relay", pool_behind_a_relay);
+    let (mut counted, mut near, all) = (0, 0, (seeds() / 2).max(1));
+    for seed in 0..all {
+        let (summary, experiment) = pool_behind_a_relay(seed).why(seed);
+        let places = f64::from(2 + seed as u32 % 3);
+        let Some(at_once) = experiment.paths.iter().find_map(|path| path.at_once) else {
+            println!(
+                "seed {seed}: not counted: {:?}, {:?}, {:?}",
+                summary.limits, experiment.paths, experiment.open
+            );
+            continue;
+        };
+        let [lo, hi] = at_once.ci95.unwrap();
+        println!("seed {seed}: {places} places: {:.2} ({lo:.2} to {hi:.2})", at_once.mean);
+        counted += 1;
+        near += usize::from(lo >= places * 0.8 && hi <= places * 1.2);
+        assert!(summary.limits.iter().all(|limit| limit.kind == LimitKind::Pool), "{:?}", summary.limits);
+    }
+    println!("pool behind a relay: counted {counted} of {all}, within a fifth {near}");
+    assert!(counted as f64 >= 0.8 * all as f64, "{counted} of {all}");
 }
 
 /// Forecasts of 25 % more speed and of a second worker, against the same network with that.

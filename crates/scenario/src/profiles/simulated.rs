@@ -70,6 +70,9 @@ struct Station {
     #[serde(default)]
     #[cfg_attr(test, schemars(range(min = 1)))]
     pool: Option<NonZeroUsize>,
+    /// Whether a relay stands before it, in which an experiment can delay what passes it. Default no.
+    #[serde(default)]
+    relay: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -176,6 +179,7 @@ impl Simulated {
             sharing: station.sharing,
             limit: station.limit,
             pool: station.pool.map(NonZeroUsize::get),
+            relay: station.relay,
         });
         let fault = |written: &FaultConfig| {
             let station = written.station.as_ref().map(position).transpose()?;

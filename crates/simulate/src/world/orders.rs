@@ -42,6 +42,12 @@ impl World {
                 }
                 self.doses.push(dose("", stopped));
             }
+            Means::Delay => {
+                for station in stations {
+                    station.delay(from, to, *stop);
+                    self.doses.push(dose(station.name(), 1.0));
+                }
+            }
         }
     }
 

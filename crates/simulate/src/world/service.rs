@@ -158,12 +158,21 @@ impl World {
             && let Some(job) = self.outboxes[station].waiting.pop_front()
         {
             self.outboxes[station].away += 1;
-            self.plan(now + HOP, Due::Arrive(station + 1, job));
+            let delayed = self.stations[station + 1].delayed(now);
+            self.plan(now + HOP + delayed, Due::Arrive(station + 1, job));
         }
     }
 
-    /// So many messages are no longer at a station: the one before sends more, as soon as it works.
+    /// So many messages are no longer at a station: the one before sends more, as soon as it hears of it and works.
     pub(super) fn free_places(&mut self, station: usize, count: usize, now: Nanos) {
+        match self.stations[station].delayed(now) {
+            Nanos::ZERO => self.hear_of_places(station, count, now),
+            delayed => self.plan(now + delayed, Due::HearOfPlaces(station, count)),
+        }
+    }
+
+    /// See [`World::free_places`].
+    pub(super) fn hear_of_places(&mut self, station: usize, count: usize, now: Nanos) {
         let Some(before) = station.checked_sub(1) else { return };
         let outbox = &mut self.outboxes[before];
         outbox.away = outbox.away.saturating_sub(count);

@@ -20,6 +20,7 @@ fn station(name: &str, service: ServiceTime) -> StationSpec {
         sharing: false,
         limit: None,
         pool: None,
+        relay: false,
     }
 }
 

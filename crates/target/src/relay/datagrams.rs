@@ -2,6 +2,7 @@
 
 use super::Totals;
 use super::link::Link;
+use super::orders::Orders;
 use super::servers::Servers;
 use crate::tcp::Slots;
 use plimsoll_model::Nanos;
@@ -151,9 +152,12 @@ impl Datagrams {
     }
 
     /// Hands over what has got to its end. What a full or closed socket refuses is lost, as on a network.
-    pub fn fire(&mut self, now: Nanos, totals: &mut Totals) {
+    pub fn fire(&mut self, now: Nanos, totals: &mut Totals, mut orders: Option<&mut Orders>) {
         while self.next().is_some_and(|arrival| arrival <= now) {
             let Some(Reverse(parcel)) = self.under_way.pop() else { return };
+            if let Some(orders) = &mut orders {
+                orders.see(parcel.arrival, now);
+            }
             self.held -= parcel.bytes.len();
             let flow = self.flows.get(parcel.flow);
             let sent = flow.is_some_and(|flow| {

@@ -28,6 +28,8 @@ pub struct Network {
 #[derive(Clone, Debug)]
 pub struct Link {
     network: Network,
+    /// By how much everything takes longer that is sent now.
+    pub longer: Nanos,
     /// When what was sent so far has left the sender.
     free: Nanos,
     random: Random,
@@ -39,6 +41,7 @@ impl Link {
     pub fn new(network: Network, seed: u64, direction: u64) -> Link {
         Link {
             network,
+            longer: Nanos::ZERO,
             free: Nanos::ZERO,
             random: random(seed, &[JITTER_STREAM, direction]),
             losses: random(seed, &[LOSS_STREAM, direction]),
@@ -71,7 +74,8 @@ impl Link {
             jitter @ 1.. => self.random.below(jitter.unsigned_abs().saturating_add(1)).cast_signed(),
             _ => 0,
         };
-        Nanos(left.0.saturating_add(self.network.delay.0).saturating_add(jitter))
+        let delay = self.network.delay.0.saturating_add(self.longer.0);
+        Nanos(left.0.saturating_add(delay).saturating_add(jitter))
     }
 }
 

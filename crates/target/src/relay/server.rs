@@ -2,6 +2,7 @@
 
 use super::datagrams::{AT_FLOW, DATAGRAMS, Datagrams};
 use super::link::Link;
+use super::orders::{ORDERS, Orders};
 use super::servers::Servers;
 use super::way::Way;
 use super::{RelayError, Settings, Totals};
@@ -45,6 +46,7 @@ pub struct Server {
     servers: Servers,
     pairs: Slots<Pair>,
     datagrams: Datagrams,
+    orders: Option<Orders>,
     /// When the next piece of a way gets to its end.
     timers: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     /// Pairs of which something changed.
@@ -56,7 +58,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(settings: Settings, datagrams: UdpSocket) -> Server {
+    pub fn new(settings: Settings, datagrams: UdpSocket, orders: Option<Orders>) -> Server {
         let begin = monotonic();
         let link = |direction| Link::new(settings.network, settings.seed, direction);
         Server {
@@ -64,6 +66,7 @@ impl Server {
             links: [link(0), link(1)],
             pairs: Slots::default(),
             datagrams: Datagrams::new(datagrams, Servers::new(settings.to.clone())),
+            orders,
             servers: Servers::new(settings.to.clone()),
             timers: BinaryHeap::new(),
             dirty: BTreeSet::new(),
@@ -80,6 +83,7 @@ impl Server {
         // Without it every wake-up is 50 µs late.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         door.register(epoll)?;
+        self.orders.iter().try_for_each(|orders| orders.register(epoll))?;
         Ok(self.datagrams.register(epoll)?)
     }
 
@@ -99,10 +103,12 @@ impl Server {
         let timeout = Timespec { tv_sec: 0, tv_nsec: wait };
         let count = epoll::wait(epoll, &mut ready[..], Some(&timeout)).unwrap_or(0);
         self.break_connections();
+        self.obey();
         for event in &ready[..count] {
             match event.data.u64() {
                 LISTENER => self.accept(epoll, door),
                 DATAGRAMS => self.read_datagrams(epoll, None),
+                ORDERS => self.hear(),
                 id if id & AT_FLOW != 0 => self.read_datagrams(epoll, Some(id & !AT_FLOW)),
                 id if id & AT_SERVER != 0 => self.read(epoll, id & !AT_SERVER, SERVER, event.flags),
                 id => self.read(epoll, id, CLIENT, event.flags),
@@ -110,9 +116,26 @@ impl Server {
         }
         door.resume(epoll, monotonic())?;
         self.fire();
-        self.datagrams.fire(monotonic(), &mut self.totals);
+        self.datagrams.fire(monotonic(), &mut self.totals, self.orders.as_mut());
         self.send_dirty(epoll);
         Ok(())
+    }
+
+    /// Hears orders.
+    fn hear(&mut self) {
+        if let Some(orders) = &mut self.orders {
+            orders.read(monotonic());
+        }
+    }
+
+    /// Delays by the orders whose time it is, and tells of those that are over.
+    fn obey(&mut self) {
+        if let Some(orders) = &mut self.orders {
+            let now = monotonic();
+            let longer = orders.delay(now);
+            self.links.iter_mut().for_each(|link| link.longer = longer);
+            orders.tell(now);
+        }
     }
 
     fn accept(&mut self, epoll: &OwnedFd, door: &mut Door) {
@@ -234,6 +257,9 @@ impl Server {
                 break;
             }
             self.timers.pop();
+            if let Some(orders) = &mut self.orders {
+                orders.see(at, now);
+            }
             let Some(pair) = self.pairs.get_mut(id) else { continue };
             if let Some(next) = pair.ways[side].take_arrived(now) {
                 self.timers.push(Reverse((next, id, side)));

@@ -130,6 +130,38 @@ fn a_lock_is_told_from_a_call() {
 }
 
 #[test]
+fn a_path_with_few_places_is_the_limit_of_the_two_it_lies_between() {
+    let path = |component: &str, at_once| Path {
+        component: component.to_owned(),
+        delays: vec![0.005, 0.02],
+        blocks: 12,
+        at_once,
+        at_least: 80.0,
+    };
+    let few = Some(Estimate { mean: 3.0, ci95: Some([2.8, 3.2]) });
+    let silence = Silence { stops: 20, silent: 18, little: 2, nearly_all: 0 };
+    let silent = |name: &str| Part { silence, ..part(&[name], LIMITS) };
+    let parts = [silent("a"), silent("b"), part(&["c"], IDLE)];
+    let of = |path: Path| argue(&Evidence { paths: &[path], ..evidence(&parts) });
+    let limits = |argument: Argument| argument.limits.into_iter().map(|limit| (limit.name(), limit.kind));
+    let named = |path| limits(of(path)).collect::<Vec<_>>();
+    assert_eq!(named(path("b", few)), [("a and b".to_owned(), LimitKind::Pool)]);
+    assert_eq!(named(path("b", None)), [("a and b".to_owned(), LimitKind::Coupled)]);
+    assert_eq!(named(path("c", few)), [("a and b".to_owned(), LimitKind::Coupled)], "that is another path");
+    let told = |argument: Argument| argument.limits[0].evidence.join("; ");
+    assert!(told(of(path("b", None))).contains("80 operations or more can be there at once"));
+    assert!(told(argue(&evidence(&parts))).contains("relays before a and b would show how many"));
+    // Who computes all the time limits by itself, and the others wait.
+    let short = |mean: f64| Some(Estimate { mean, ci95: Some([mean - 0.05, mean + 0.05]) });
+    let computes = [
+        Part { under_short_stops: short(0.9), ..silent("a") },
+        Part { under_short_stops: short(0.0), ..silent("b") },
+    ];
+    let alone = argue(&Evidence { paths: &[path("b", few)], ..evidence(&computes) });
+    assert_eq!(limits(alone).collect::<Vec<_>>(), [("a".to_owned(), LimitKind::Unknown)]);
+}
+
+#[test]
 fn the_share_of_full_processors_has_the_error_of_what_was_read() {
     let of = |processor_half| {
         let mut parts = [part(&[], LIMITS), part(&["a"], IDLE), part(&["b"], IDLE)];

@@ -131,6 +131,23 @@ fn a_pool_limits_what_is_at_the_next_station() {
 }
 
 #[test]
+fn a_delay_keeps_the_places_of_a_pool_and_nothing_else() {
+    let of = |pool, component, each_way: i64| {
+        let (mut a, mut b) = (spinning("a", 1), spinning("b", 10));
+        a.pool = pool;
+        (b.workers, b.processor) = (100, 0.0);
+        let delay = order(Means::Delay, &[component], 1.0, ms(each_way));
+        throughput(spec(vec![a, b], Vec::new()), 300, Some(delay), 50)
+    };
+    assert_near(of(Some(4), "b", 5), 4.0 / (ms(20) + HOP).as_secs_f64(), 0.03);
+    assert_near(of(Some(4), "b", 30), 4.0 / (ms(70) + HOP).as_secs_f64(), 0.03);
+    assert_near(of(Some(4), "a", 30), 4.0 / (ms(10) + HOP).as_secs_f64(), 0.03);
+    assert_near(of(None, "b", 30), 1000.0, 0.03);
+    // All that is in flight is on its way.
+    assert_near(of(None, "a", 250), 300.0 / 0.511, 0.03);
+}
+
+#[test]
 fn a_cut_quota_gives_what_it_leaves() {
     let of = |quota, order| {
         let mut a = spinning("a", 5);

@@ -1,0 +1,169 @@
+//! Orders to a relay that runs: for a time, everything takes longer. An experiment gives them, in a line of text for each, as a
+//! datagram to a socket that is a file. Who gave an order hears of the delay that there was, once it is over.
+
+use plimsoll_model::Nanos;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
+
+/// The id in epoll of the socket.
+pub const ORDERS: u64 = u64::MAX - 2;
+/// Orders that are not over, at most.
+const MOST: usize = 64;
+/// A longer line is no order.
+const LONGEST_LINE: usize = 128;
+/// The longest delay.
+const LONGEST: Nanos = Nanos::from_secs(60);
+
+/// An order, and what was seen of it.
+struct Order {
+    from: Nanos,
+    to: Nanos,
+    each_way: Nanos,
+    /// Who gave it.
+    by: SocketAddr,
+    /// What passed in its time, and by how much all of that together took longer than it should.
+    passed: u64,
+    late: Nanos,
+}
+
+/// See the module.
+pub struct Orders {
+    socket: UnixDatagram,
+    path: PathBuf,
+    orders: Vec<Order>,
+}
+
+impl Orders {
+    /// Hears orders at a file, which nobody may have in use; it is there until this is dropped.
+    pub fn at(path: &Path) -> io::Result<Orders> {
+        let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
+        // One that was killed leaves its file.
+        if is_socket && UnixDatagram::unbound()?.connect(path).is_err() {
+            std::fs::remove_file(path)?;
+        }
+        let socket = UnixDatagram::bind(path)?;
+        socket.set_nonblocking(true)?;
+        Ok(Orders { socket, path: path.to_owned(), orders: Vec::new() })
+    }
+
+    /// Asks epoll for them.
+    pub fn register(&self, epoll: &OwnedFd) -> rustix::io::Result<()> {
+        epoll::add(epoll, &self.socket, EventData::new_u64(ORDERS), EventFlags::IN)
+    }
+
+    /// Reads what has come.
+    pub fn read(&mut self, now: Nanos) {
+        let mut line = [0; LONGEST_LINE];
+        while let Ok((count, by)) = self.socket.recv_from(&mut line) {
+            let text = line.get(..count).and_then(|line| std::str::from_utf8(line).ok());
+            if let Some((from, to, each_way)) = text.and_then(parse)
+                && to > now
+                && self.orders.len() < MOST
+            {
+                self.orders.push(Order { from, to, each_way, by, passed: 0, late: Nanos::ZERO });
+            }
+        }
+    }
+
+    /// By how much what is sent at that time takes longer, each way.
+    pub fn delay(&self, now: Nanos) -> Nanos {
+        let own = self.orders.iter().filter(|order| (order.from..order.to).contains(&now));
+        own.fold(Nanos::ZERO, |sum, order| sum + order.each_way)
+    }
+
+    /// What was to get to its end at a time does so now.
+    pub fn see(&mut self, planned: Nanos, now: Nanos) {
+        for order in &mut self.orders {
+            if planned >= order.from + order.each_way && planned < order.to + order.each_way {
+                order.passed += 1;
+                order.late += now - planned;
+            }
+        }
+    }
+
+    /// Tells of the orders that are over: the mean delay as a multiple of the ordered one, 0 where nothing passed.
+    pub fn tell(&mut self, now: Nanos) {
+        let is_over = |order: &mut Order| now > order.to + order.each_way;
+        for order in self.orders.extract_if(.., is_over) {
+            let mean = order.late.0 as f64 / order.passed.max(1) as f64;
+            let share = if order.passed > 0 { 1.0 + mean / order.each_way.0.max(1) as f64 } else { 0.0 };
+            if let Some(path) = order.by.as_pathname() {
+                // Who has gone does not want to know.
+                let _ = self.socket.send_to(format!("dose {} {share}", order.from.0).as_bytes(), path);
+            }
+        }
+    }
+}
+
+impl Drop for Orders {
+    fn drop(&mut self) {
+        // Where that fails, its folder is gone already.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// `delay FROM TO LENGTH`, in nanoseconds of the host's monotonic clock.
+fn parse(line: &str) -> Option<(Nanos, Nanos, Nanos)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ["delay", from, to, length] = words[..] else { return None };
+    let time = |word: &str| word.parse().ok().filter(|time| (0..i64::MAX / 4).contains(time)).map(Nanos);
+    let (from, to, length) = (time(from)?, time(to)?, time(length)?);
+    (from < to && length > Nanos::ZERO && length <= LONGEST).then_some((from, to, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(seconds: i64) -> Nanos {
+        Nanos::from_secs(seconds)
+    }
+
+    #[test]
+    fn an_order_delays_for_its_time_and_who_gave_it_hears_of_the_delay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("orders");
+        let mut orders = Orders::at(&path).unwrap();
+        let own = UnixDatagram::bind(dir.path().join("doses")).unwrap();
+        own.send_to(b"delay 1000000000 2000000000 10000000", &path).unwrap();
+        own.send_to(b"delay 5000000000 6000000000 1", &path).unwrap();
+        for wrong in ["", "delay 1 2", "delay 2 1 1", "delay 1 2 0", "delay x 2 1", "delay 1 2 99999999999"] {
+            own.send_to(wrong.as_bytes(), &path).unwrap();
+        }
+        orders.read(second(0));
+        assert_eq!(orders.orders.len(), 2);
+        let each_way = Nanos::from_millis(10);
+        assert_eq!([0, 1, 2].map(|at| orders.delay(second(at))), [Nanos::ZERO, each_way, Nanos::ZERO]);
+        for (planned, late) in [(1100, 1), (1500, 3), (2500, 500), (1000, 500)] {
+            orders.see(Nanos::from_millis(planned), Nanos::from_millis(planned + late));
+        }
+        orders.tell(second(2));
+        assert_eq!(orders.orders.len(), 2, "something may still be under way");
+        orders.tell(second(3));
+        let mut line = [0; 64];
+        let count = own.recv(&mut line).unwrap();
+        assert_eq!(&line[..count], b"dose 1000000000 1.2");
+        // Nothing passed in the second one.
+        orders.tell(second(7));
+        let count = own.recv(&mut line).unwrap();
+        assert_eq!(&line[..count], b"dose 5000000000 0");
+    }
+
+    #[test]
+    fn a_file_that_nobody_hears_at_is_taken_over_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("orders");
+        drop(UnixDatagram::bind(&path).unwrap());
+        let first = Orders::at(&path).unwrap();
+        assert!(Orders::at(&path).is_err(), "somebody hears there");
+        drop(first);
+        assert!(!path.exists());
+        std::fs::write(&path, "mine").unwrap();
+        assert!(Orders::at(&path).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    }
+}
