@@ -201,7 +201,7 @@ pub fn open(large: &LevelRecord) -> Vec<Effect> {
     let ends =
         |effect: &Effect| effect.interval.unwrap_or(Interval { lo: f64::NEG_INFINITY, hi: f64::INFINITY });
     let single = |effect: &&Effect| effect.components.len() == 1;
-    let several = effects.iter().filter(single).filter(|effect| effect.elasticity > NEARLY_ALL).count() > 1;
+    let several = effects.iter().filter(single).filter(|effect| ends(effect).hi > CONTENDS).count() > 1;
     let is_open = |effect: &Effect| {
         let hi = ends(effect).hi;
         hi > NOTHING && (hi < ALL || effect.elasticity < NEARLY_ALL || several)
@@ -237,6 +237,18 @@ pub fn short_stops_tell(levels: &[&LevelRecord]) -> bool {
     let parts = parts(levels, &[], Estimate::of(1.0, None));
     let contenders: Vec<&Part> = parts.iter().filter(|part| part.under_short_stops.is_some()).collect();
     argument::alone_by_short_stops(&contenders, |_| false).is_some()
+}
+
+/// The components that decide the throughput, where delays have shown that it is limited by how few operations can be on the path to one
+/// of them at once; none where they have not.
+pub fn limited_by_path(levels: &[&LevelRecord], delays: &LevelRecord) -> Vec<String> {
+    let in_flight = delays.start.load.in_flight().unwrap_or_default();
+    let paths = path::of_level(delays, &[], f64::from(in_flight));
+    let parts = parts(levels, &[], Estimate::of(1.0, None));
+    let single: Vec<&Part> = parts.iter().filter(|part| part.components.len() == 1).collect();
+    argument::with_path(&single, &paths)
+        .map(|(two, _)| two.iter().flat_map(|part| part.components.clone()).collect())
+        .unwrap_or_default()
 }
 
 /// The two components that decide and stop each other, where that is known.

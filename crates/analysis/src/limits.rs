@@ -41,7 +41,7 @@ pub enum LimitKind {
     Processors,
     /// Something that only one of several components can have at a time, such as a lock.
     Lock,
-    /// Few operations can be between two components at once, as by a pool of connections, or where one at a time calls the other.
+    /// Components keep few operations at once, as by a pool of connections or workers that wait for an answer.
     Pool,
     /// None of several components works while another one is stopped: few messages can be between them, as where one calls the next or
     /// has a small pool of connections to it, or they share something that one has at a time, even while it waits for it.
@@ -67,7 +67,7 @@ impl Limit {
             LimitKind::Waiting => one(": its workers are occupied without computing"),
             LimitKind::Processors => several(": all components share them"),
             LimitKind::Lock => several(": they share something that one has at a time"),
-            LimitKind::Pool => several(": few operations can be between them at once"),
+            LimitKind::Pool => several(": they keep few operations at once, and each until it is through"),
             LimitKind::Coupled => several(
                 ": each stops while the other does, as with a call, a small pool or a lock between them",
             ),

@@ -34,6 +34,8 @@ pub fn name(component: &str, port: &str) -> String {
     }
 }
 
+/// Doses that are read at once.
+const MOST_DOSES: usize = 64;
 /// A path of a Unix socket that is longer is none.
 const LONGEST_PATH: usize = 107;
 
@@ -73,9 +75,9 @@ impl RelayOf {
     pub fn take_doses(&self) -> Vec<ToldDose> {
         let mut doses = Vec::new();
         let mut line = [0; 128];
-        while let Some((own, _)) = &self.line
-            && let Ok(count) = own.recv(&mut line)
-        {
+        let Some((own, _)) = &self.line else { return doses };
+        for _ in 0..MOST_DOSES {
+            let Ok(count) = own.recv(&mut line) else { break };
             let text = line.get(..count).and_then(|line| std::str::from_utf8(line).ok());
             if let Some(Told::Dose { from, share }) = text.and_then(Told::parse) {
                 doses.push(ToldDose { from, share });

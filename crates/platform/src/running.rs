@@ -255,7 +255,7 @@ impl Platform {
             }
         }
         for relay in &plan.relays {
-            platform.facts.insert(format!("relay before {}", relay.component), relay.options().join(" "));
+            platform.facts.insert(format!("relay before {}", relay.component), relay.in_words());
         }
         for (component, count) in &plan.replicas {
             platform.facts.insert(format!("replicas of {component}"), count.to_string());

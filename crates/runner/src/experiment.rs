@@ -1,10 +1,10 @@
 //! The experiment: which levels it consists of, and what is slowed in each of their blocks.
 //!
 //! First one operation at a time, which tells how long a stop must be for a component that only waits to lose time by it. Then many
-//! at a time, which tells how many come to their end in a second. Then each part of the platform is slowed by much, and those of
-//! which that leaves the answer open by little, alone and in pairs: always in blocks in random order with untouched ones between,
-//! while so many operations are in flight that nobody else runs out of work during a stop. Last, what computes is slowed under
-//! a load that leaves room, for latency (docs/why.md).
+//! at a time, which tells how many come to their end in a second. Then each part of the platform is slowed by much, the paths to those
+//! that may decide are delayed where relays stand there, and those of which that leaves the answer open are slowed by little, alone and
+//! in pairs: always in blocks in random order with untouched ones between, while so many operations are in flight that nobody else
+//! runs out of work during a stop. Last, what computes is slowed under a load that leaves room, for latency (docs/why.md).
 
 mod conductor;
 mod delays;
@@ -156,7 +156,8 @@ impl<'a> Experiment<'a> {
                 let (saturated, slowed) = rest.split_at(rest.iter().take_while(is_saturated).count());
                 let [.., last] = saturated else { return Step::Over(None) };
                 if !slowed.is_empty() {
-                    return self.slower((alone, last), slowed, components, left);
+                    let slowed: Vec<&LevelRecord> = slowed.iter().collect();
+                    return self.slower((alone, last), &slowed, components, left);
                 }
                 let (stop, in_flight) = match self.measures(alone, last) {
                     Ok(measures) => measures,
@@ -176,32 +177,50 @@ impl<'a> Experiment<'a> {
     fn slower(
         &self,
         (alone, saturated): (&LevelRecord, &LevelRecord),
-        slowed: &[LevelRecord],
+        slowed: &[&LevelRecord],
         components: &[ComponentUsage],
         left: Nanos,
     ) -> Step {
-        let next = match slowed {
-            [.., last] if last.start.stage() == Some(Stage::Latency) => return Step::Over(None),
-            [.., last] if last.start.stage() == Some(Stage::Delays) => Step::Over(None),
+        let at = |stage| slowed.iter().find(|level| level.start.stage() == Some(stage));
+        if at(Stage::Latency).is_some() {
+            return Step::Over(None);
+        }
+        let is_delays = |level: &&LevelRecord| level.start.stage() == Some(Stage::Delays);
+        let stopped: Vec<&LevelRecord> = slowed.iter().copied().filter(|level| !is_delays(level)).collect();
+        // Between which a path limits, whatever more is done to them.
+        let on_path =
+            at(Stage::Delays).map(|delays| experiment::limited_by_path(&stopped, delays)).unwrap_or_default();
+        let next = match &stopped[..] {
             // Nothing that a component does by itself would change that.
             [large] if experiment::processors_limit(large, saturated, components) => Step::Over(None),
-            [large] => match self.short((large, saturated), components, left) {
-                Step::Over(_) => self.small(slowed, left),
-                short => short,
+            [large] if at(Stage::Delays).is_none() => match self.delays(alone, large, left) {
+                Step::Over(_) => self.after_large((large, saturated), &on_path, components, left),
+                delays => delays,
             },
-            [large, short] if slows_shortly(short) => {
-                let is_told = experiment::short_stops_tell(&[large, short]);
-                if is_told { Step::Over(None) } else { self.small(slowed, left) }
+            [large] => self.after_large((large, saturated), &on_path, components, left),
+            [large, short] if slows_shortly(short) && experiment::short_stops_tell(&[large, short]) => {
+                Step::Over(None)
             }
-            _ => self.again(slowed, left),
-        };
-        let next = match next {
-            Step::Over(None) => self.delays(alone, slowed, left),
-            next => next,
+            [_, short] if slows_shortly(short) => self.small(&stopped, &on_path, left),
+            _ => self.again(&stopped, &on_path, left),
         };
         match next {
             Step::Over(None) => self.latency((alone, saturated), components, left),
             next => next,
+        }
+    }
+
+    /// What comes once each part was slowed by much, and the paths that could be were delayed.
+    fn after_large(
+        &self,
+        (large, saturated): (&LevelRecord, &LevelRecord),
+        on_path: &[String],
+        components: &[ComponentUsage],
+        left: Nanos,
+    ) -> Step {
+        match self.short((large, saturated), components, left) {
+            Step::Over(_) => self.small(&[large], on_path, left),
+            short => short,
         }
     }
 
@@ -287,13 +306,14 @@ impl<'a> Experiment<'a> {
         components
     }
 
-    /// Each component of which the large dose leaves it open whether it limits, by a small one.
-    fn small(&self, done: &[LevelRecord], left: Nanos) -> Step {
+    /// Each component of which the large dose leaves it open whether it limits, by a small one; not those that keep few at once on a path.
+    fn small(&self, done: &[&LevelRecord], on_path: &[String], left: Nanos) -> Step {
         let [large, ..] = done else { return Step::Over(None) };
         let (Some(stop), Some(in_flight)) = (large.start.longest_stop(), large.start.load.in_flight()) else {
             return Step::Over(None);
         };
-        let open = experiment::open(large);
+        let mut open = experiment::open(large);
+        open.retain(|effect| !effect.components.iter().any(|name| on_path.contains(name)));
         let of = |part: &Slowable| {
             let effect = open.iter().find(|effect| effect.components == [part.component.clone()])?;
             Some(slowed(part, small_dose(effect), stop))
@@ -301,22 +321,23 @@ impl<'a> Experiment<'a> {
         let mut perturbations: Vec<Perturbation> = self.parts.iter().filter_map(of).collect();
         let is_open = |own: &Perturbation| open.iter().any(|effect| effect.components == own.components);
         let unsettled = experiment::unsettled(&[large]).into_iter().filter(|own| !is_open(own));
-        perturbations.extend(unsettled);
+        perturbations
+            .extend(unsettled.filter(|own| !own.components.iter().any(|name| on_path.contains(name))));
         if perturbations.is_empty() {
-            return self.again(done, left);
+            return self.again(done, on_path, left);
         }
         self.further(&perturbations, (stop, in_flight, left), done.len())
     }
 
     /// Those that may decide together, in pairs and by short stops, once; and the perturbations whose effect is not known well enough.
-    fn again(&self, slowed: &[LevelRecord], left: Nanos) -> Step {
-        let levels: Vec<&LevelRecord> = slowed.iter().collect();
+    fn again(&self, slowed: &[&LevelRecord], on_path: &[String], left: Nanos) -> Step {
         if slowed.len() > MOST_FURTHER {
             return Step::Over(None);
         }
-        let mut perturbations = if slowed.len() > 1 { experiment::unsettled(&levels) } else { Vec::new() };
-        if !slowed.iter().any(slows_pairs) {
-            perturbations.extend(self.pairs_of(&experiment::contenders(&levels), slowed));
+        let mut perturbations = if slowed.len() > 1 { experiment::unsettled(slowed) } else { Vec::new() };
+        perturbations.retain(|own| !own.components.iter().any(|name| on_path.contains(name)));
+        if on_path.is_empty() && !slowed.iter().any(|level| slows_pairs(level)) {
+            perturbations.extend(self.pairs_of(&experiment::contenders(slowed), slowed));
         }
         let large = slowed.first();
         let measures =
@@ -332,7 +353,7 @@ impl<'a> Experiment<'a> {
     }
 
     /// Pairs of the components that may decide, and each of them by short stops, if that was not done yet.
-    fn pairs_of(&self, contenders: &[String], slowed: &[LevelRecord]) -> Vec<Perturbation> {
+    fn pairs_of(&self, contenders: &[String], slowed: &[&LevelRecord]) -> Vec<Perturbation> {
         let contenders = self.stoppable(contenders.to_vec());
         let Some(stop) = slowed.first().and_then(|large| large.start.longest_stop()) else {
             return Vec::new();

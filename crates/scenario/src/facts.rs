@@ -149,17 +149,8 @@ impl Plan {
 
     /// What stands before components of the platform.
     fn relays_in_words(&self) -> Vec<(&'static str, String)> {
-        let relay = |relay: &RelayPlan| {
-            let options = relay.options().join(" ");
-            (
-                "relay",
-                format!(
-                    "before {}: {}",
-                    relay.component,
-                    if options.is_empty() { "no fault" } else { &options }
-                ),
-            )
-        };
+        let relay =
+            |relay: &RelayPlan| ("relay", format!("before {}: {}", relay.component, relay.in_words()));
         self.platform.relays.iter().map(relay).collect()
     }
 

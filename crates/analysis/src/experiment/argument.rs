@@ -79,7 +79,7 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
     match deciding[..] {
         [own] => one(own, &contenders, evidence),
         [] => none(evidence),
-        _ => together(&deciding, evidence),
+        _ => together(&deciding, &contenders, evidence),
     }
 }
 
@@ -274,8 +274,16 @@ fn partly<'a>(evidence: &Evidence<'a>) -> Vec<&'a Part> {
 
 /// Several components decide: while one is stopped, what the others hold is not passed on. That two limits are equal by chance is
 /// excluded by what goes on while each is stopped: a queue between them would be worked off.
-fn together(deciding: &[&Part], evidence: &Evidence<'_>) -> Argument {
+fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evidence<'_>) -> Argument {
     let names: Vec<String> = deciding.iter().map(|part| part.name()).collect();
+    let others = may_as_well(contenders, deciding);
+    if !others.is_empty() {
+        return unknown(format!(
+            "{} decide the throughput, but {} may as well: a longer experiment would decide (load.experiment.within)",
+            names.join(" and "),
+            others.join(", ")
+        ));
+    }
     if !stop_each_other(deciding) {
         let which = which_by_relays(deciding, evidence).map(|told| format!(": {told}")).unwrap_or_default();
         return unknown(format!(
@@ -287,26 +295,38 @@ fn together(deciding: &[&Part], evidence: &Evidence<'_>) -> Argument {
     found(coupled(deciding, said, evidence))
 }
 
-/// Two components that may decide, on the path between which few operations can be at once, whatever their delay. That one of them
-/// limits by itself is excluded: it would have room for the short delay.
+/// The components that decide, and the path to one of them on which they keep few operations at once.
+pub fn with_path<'a, 'b>(parts: &[&'a Part], paths: &'b [Path]) -> Option<(Vec<&'a Part>, &'b Path)> {
+    let deciding: Vec<&Part> = parts.iter().copied().filter(|part| decides(part)).collect();
+    let is_theirs = |path: &&Path| deciding.iter().any(|part| part.components == [path.component.clone()]);
+    let path = paths.iter().filter(is_theirs).find(|path| path.at_once.is_some())?;
+    (deciding.len() > 1).then_some((deciding, path))
+}
+
+/// Components that decide together, which keep few operations at once on the path to one of them. That something else limits is excluded by
+/// the delays: it would leave room. Who computes all the time may limit by itself, since it is kept from that while it waits for others.
 fn pool(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
-    let &[one, other] = contenders else { return None };
-    let is_theirs =
-        |path: &&Path| [one, other].iter().any(|part| part.components == [path.component.clone()]);
-    let path = evidence.paths.iter().filter(is_theirs).find(|path| path.at_once.is_some())?;
-    if !evidence.missing.is_empty() || !contenders.iter().any(|part| decides(part)) {
+    let (members, _) = with_path(contenders, evidence.paths).filter(|_| evidence.missing.is_empty())?;
+    let is_busy = |part: &&Part| evidence.used_by(part).is_none_or(|used| used.computes());
+    if !may_as_well(contenders, &members).is_empty() || members.iter().any(is_busy) {
         return None;
     }
-    let mut said = vec![path.in_words()];
-    said.extend(contenders.iter().map(|part| effect_in_words(part)));
-    said.extend(excluded(contenders, evidence));
+    let mut said: Vec<String> = paths_in_words(&members, evidence).collect();
+    said.extend(members.iter().map(|part| effect_in_words(part)));
+    said.extend(excluded(&members, evidence));
     Some(Limit {
         component: None,
-        components: contenders.iter().flat_map(|part| part.components.clone()).collect(),
+        components: members.iter().flat_map(|part| part.components.clone()).collect(),
         kind: LimitKind::Pool,
         evidence: said,
         elasticity: None,
     })
+}
+
+/// The contenders beside some that decide, whose elasticity may be that of a part that decides.
+fn may_as_well(contenders: &[&Part], deciding: &[&Part]) -> Vec<String> {
+    let is_other = |part: &&&Part| !deciding.contains(part) && part.elasticity.ends()[1] > DECIDES;
+    contenders.iter().filter(is_other).map(|part| part.name()).collect()
 }
 
 /// What delays said of the paths to some components, for people.
@@ -315,13 +335,16 @@ fn paths_in_words<'a>(members: &'a [&Part], evidence: &'a Evidence<'_>) -> impl 
     evidence.paths.iter().filter(is_theirs).map(Path::in_words)
 }
 
-/// The experiment that would show whether few operations can be between components, where no relay stands before any of them.
+/// The experiment that would show more of components that stop each other, where it was not made.
 fn which_by_relays(members: &[&Part], evidence: &Evidence<'_>) -> Option<String> {
     let names: Vec<String> = members.iter().map(|part| part.name()).collect();
-    paths_in_words(members, evidence)
-        .next()
-        .is_none()
-        .then(|| format!("relays before {} would show how many (platform.relays)", names.join(" and ")))
+    let is_open = paths_in_words(members, evidence).next().is_none();
+    is_open.then(|| {
+        format!(
+            "a relay before {} would show whether they keep few operations at once (platform.relays)",
+            names.join(" or ")
+        )
+    })
 }
 
 /// Two components each of which stops with the other.

@@ -141,13 +141,26 @@ impl Seen {
     /// By how much an operation takes longer, for that by which what was slowed takes longer: the derivative of the logarithm of
     /// throughput by that of speed where the times of an operation at one part after the other add up.
     fn elasticity(&self) -> f64 {
-        ((-self.change).exp() - 1.0) / (1.0 / (1.0 - self.dose) - 1.0)
+        self.longer() / (1.0 / (1.0 - self.dose) - 1.0)
     }
 
-    /// By how many seconds the time from the end of one operation to that of the next grew, for each second that what was delayed took
-    /// longer there and back.
+    /// By how much the time from the end of one operation to that of the next grew, as a part of it.
+    pub fn longer(&self) -> f64 {
+        (-self.change).exp() - 1.0
+    }
+
+    /// By how many seconds it grew for each second that what was delayed took longer there and back.
     pub fn longer_by(&self, each_way: Nanos) -> f64 {
-        ((-self.change).exp() - 1.0) / self.baseline / (2.0 * each_way.as_secs_f64() * self.dose)
+        self.longer() / self.baseline / self.round_trip(each_way)
+    }
+
+    /// What the delay alone kept on its way at once, of operations that go there and back once.
+    pub fn on_its_way(&self, each_way: Nanos) -> f64 {
+        self.baseline * self.change.exp() * self.round_trip(each_way)
+    }
+
+    fn round_trip(&self, each_way: Nanos) -> f64 {
+        2.0 * each_way.as_secs_f64() * self.dose
     }
 }
 

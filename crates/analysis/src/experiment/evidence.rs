@@ -215,7 +215,7 @@ pub fn used_in(level: &LevelRecord, components: &[ComponentUsage]) -> BTreeMap<S
             held_by_others: mean(|usage| usage.held_by_others).unwrap_or(0.0),
             throttled: mean(|usage| Some(usage.throttled)).unwrap_or(0.0),
             processors: own.clone().filter_map(|usage| usage.processors).max().map(f64::from),
-            processor_list: common(own.map(|usage| usage.processor_list.clone())).flatten(),
+            processor_list: own.filter_map(|usage| usage.processor_list.clone()).max(),
         })
     };
     usage::names(components).into_iter().filter_map(|name| Some((name.to_owned(), used(name)?))).collect()
@@ -228,7 +228,10 @@ pub fn are_full(used: &BTreeMap<String, Used>) -> bool {
 
 /// How many processors all may run on; `None` where that is not known, and where these are not the same for all.
 fn processors_of(used: &BTreeMap<String, Used>) -> Option<f64> {
-    common(used.values().map(|used| used.processor_list.clone())).flatten()?;
+    // Runs of earlier versions recorded the number alone.
+    if used.values().any(|used| used.processor_list.is_some()) {
+        common(used.values().filter_map(|used| used.processor_list.clone()))?;
+    }
     common(used.values().filter_map(|used| used.processors))
 }
 

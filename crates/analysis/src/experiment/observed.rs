@@ -51,7 +51,7 @@ impl Observed<'_> {
             match (is_it(name), limit.kind) {
                 (true, LimitKind::Processor) if is_near => said.push(allows),
                 (true, LimitKind::Processor)
-                | (false, LimitKind::Waiting | LimitKind::Lock | LimitKind::Coupled)
+                | (false, LimitKind::Waiting | LimitKind::Lock | LimitKind::Pool | LimitKind::Coupled)
                     if is_near != is_it(name) =>
                 {
                     said.push(format!("against it: {allows}"));

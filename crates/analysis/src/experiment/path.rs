@@ -1,9 +1,12 @@
-//! What a delay before a component says: how many operations can be on the path to it and in it at once. Where that number bounds the
-//! throughput, each operation keeps its place for longer, by there and back, and throughput falls by Little's law: n operations that
-//! take a second longer each make the time from one end to the next longer by 1/n seconds. It does so by a short delay already. A
-//! path that would only bound the throughput of a faster component has room for a short delay.
+//! What a delay before a component says: in how many places operations are kept while they are there. Where those places bound the
+//! throughput, each operation keeps its own for longer, by there and back, and throughput falls by Little's law: in n places, a
+//! second more makes the time from one end to the next longer by 1/n seconds. It does so from the shortest delay on. Where something
+//! else limits, there is room: a part of the delay changes nothing, which two delays show. An operation that goes there and back
+//! several times is kept longer by each of them, so that n then is the number of places / that of its round trips.
 
-use super::{Estimate, effect};
+use super::Estimate;
+use super::effect::{self, Seen};
+use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Means, Stage};
 use plimsoll_model::record::{Gauge, LevelRecord, RunRecord};
 use plimsoll_stats::Interval;
@@ -11,8 +14,12 @@ use plimsoll_stats::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// As many operations as this part of those that are in flight are not few.
+/// As many places as this part of the operations that are in flight are not few.
 const FEW: f64 = 0.5;
+/// The longest delay is so many times the shortest one, at least: else both would show the same room.
+const APART: f64 = 3.0;
+/// The most room that there may be, as a part of the time from one operation's end to the next.
+const ROOM: f64 = 0.15;
 
 /// The path to a component, as the relay before it delayed it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,10 +31,12 @@ pub struct Path {
     pub delays: Vec<f64>,
     /// Blocks with one of them.
     pub blocks: usize,
-    /// Operations that can be on the path and in the component at once, where that bounds the throughput; null where it does not.
+    /// Places in which operations are kept while they are on the path or in the component, divided by the round trips that an operation
+    /// makes there; null where they do not bound the throughput.
     pub at_once: Option<Estimate>,
-    /// Operations that can be there at once at least.
-    pub at_least: f64,
+    /// Round trips that were there at once on average, by the longest delay alone: what was shown to be possible. Null where too few
+    /// blocks had it.
+    pub at_least: Option<f64>,
 }
 
 /// The paths that were delayed in a run's experiment, with so many operations in flight.
@@ -37,7 +46,8 @@ pub fn of(record: &RunRecord, in_flight: u32) -> Vec<Path> {
     levels.flat_map(of_level).collect()
 }
 
-fn of_level(level: &LevelRecord, doses: &[Gauge], in_flight: f64) -> Vec<Path> {
+/// The paths that were delayed in a level.
+pub fn of_level(level: &LevelRecord, doses: &[Gauge], in_flight: f64) -> Vec<Path> {
     let seen = effect::seen_in(level, doses);
     let delayed = || seen.iter().filter(|(perturbation, _)| perturbation.means == Means::Delay);
     let mut components: Vec<&String> = delayed().flat_map(|(own, _)| &own.components).collect();
@@ -48,39 +58,44 @@ fn of_level(level: &LevelRecord, doses: &[Gauge], in_flight: f64) -> Vec<Path> {
         let mut delays: Vec<_> = own().map(|(own, _)| own.stop).collect();
         delays.sort();
         delays.dedup();
-        let longer = |delay| {
-            own().filter(move |(own, _)| own.stop == delay).map(|(own, seen)| seen.longer_by(own.stop))
-        };
-        let apart: Vec<Vec<f64>> = delays.iter().map(|delay| longer(*delay).collect()).collect();
-        let all = apart.concat();
+        let of = |delay| own().filter(move |(own, _)| own.stop == delay).map(|(_, seen)| seen);
+        let of_longest = delays
+            .last()
+            .map(|longest| of(*longest).map(|seen| seen.on_its_way(*longest)).collect::<Vec<f64>>());
         Path {
             component: component.clone(),
             delays: delays.iter().map(|delay| delay.as_secs_f64()).collect(),
-            blocks: all.len(),
-            at_once: bound(&apart).filter(|at_once| at_once.ends()[1] < FEW * in_flight),
-            at_least: apart
-                .last()
-                .and_then(|longest| effect::student(longest))
-                .map_or(0.0, |longer| if longer.hi > 1.0 / in_flight { 1.0 / longer.hi } else { in_flight }),
+            blocks: own().count(),
+            at_once: bound(&delays, of).filter(|at_once| at_once.ends()[1] < FEW * in_flight),
+            at_least: of_longest.and_then(|all| effect::student(&all)).map(|all| all.lo.max(0.0)),
         }
     };
     components.into_iter().map(path).collect()
 }
 
-/// How many operations can be there at once, if each delay says the same.
-fn bound(apart: &[Vec<f64>]) -> Option<Estimate> {
-    let intervals: Vec<Interval> =
-        apart.iter().map(|longer| effect::student(longer)).collect::<Option<_>>()?;
-    let lowest = intervals.iter().map(|own| own.lo).reduce(f64::min)?;
-    let agree = intervals.iter().all(|one| intervals.iter().all(|other| one.lo <= other.hi));
-    if lowest <= 0.0 || !agree || intervals.len() < 2 {
+/// In how many places operations are kept, where there is no room.
+fn bound<'a, I: Iterator<Item = &'a Seen>>(delays: &[Nanos], of: impl Fn(Nanos) -> I) -> Option<Estimate> {
+    let (&short, &long) = (delays.first()?, delays.last()?);
+    let apart = long.as_secs_f64() / short.as_secs_f64();
+    if apart < APART {
         return None;
     }
-    let all = apart.concat();
-    let mean = all.iter().sum::<f64>() / all.len() as f64;
-    let of_all = effect::student(&all)?;
-    let at_once = Interval { lo: 1.0 / of_all.hi, hi: 1.0 / of_all.lo };
-    Some(Estimate::of(1.0 / mean, Some(at_once)))
+    // By how much the time from end to end grew, as a part of it.
+    let longer = |delay| of(delay).map(|seen| seen.longer()).collect::<Vec<f64>>();
+    let [by_short, by_long] = [longer(short), longer(long)];
+    let [short_ends, long_ends] = [effect::student(&by_short)?, effect::student(&by_long)?];
+    // A line through both at a delay of nothing: with room it is below zero. The errors add up by squares.
+    let [of_short, of_long] = [apart / (apart - 1.0), 1.0 / (apart - 1.0)];
+    let [short_half, long_half] = [short_ends, long_ends].map(|ends| (ends.hi - ends.lo) / 2.0);
+    let [short_mean, long_mean] = [short_ends, long_ends].map(|ends| (ends.hi + ends.lo) / 2.0);
+    let at_zero = of_short * short_mean - of_long * long_mean;
+    let half = (of_short * short_half).hypot(of_long * long_half);
+    let per_second: Vec<f64> = of(long).map(|seen| seen.longer_by(long)).collect();
+    let ends = effect::student(&per_second).filter(|ends| ends.lo > 0.0)?;
+    let mean = per_second.iter().sum::<f64>() / per_second.len() as f64;
+    let has_no_room = at_zero - half > -ROOM && at_zero + half < 2.0 * ROOM && short_ends.lo > 0.0;
+    let at_once = Interval { lo: 1.0 / ends.hi, hi: 1.0 / ends.lo };
+    has_no_room.then(|| Estimate::of(1.0 / mean, Some(at_once)))
 }
 
 impl Path {
@@ -92,15 +107,21 @@ impl Path {
             self.component,
             delays.join(" and ")
         );
-        match &self.at_once {
-            Some(at_once) => {
+        match (&self.at_once, self.at_least) {
+            (Some(at_once), _) => {
                 let [lo, hi] = at_once.ends();
                 format!(
-                    "{delayed}: throughput fell as if at most {:.1} ({lo:.1} to {hi:.1}) operations could be there at once",
+                    "{delayed}: throughput fell as if each operation kept one of {:.1} places ({lo:.1} to {hi:.1}) for one round trip \
+                     there",
                     at_once.mean
                 )
             }
-            None => format!("{delayed}: {:.0} operations or more can be there at once", self.at_least),
+            (None, Some(least)) => {
+                format!(
+                    "{delayed}: no bound shows, and at least {least:.0} round trips were under way at once"
+                )
+            }
+            (None, None) => format!("{delayed}: in too few blocks to show anything"),
         }
     }
 }
@@ -108,9 +129,9 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_model::Counts;
     use plimsoll_model::experiment::{Block, ExperimentLevel, Perturbation};
     use plimsoll_model::record::{LevelStart, SampleRecord};
-    use plimsoll_model::{Counts, Nanos};
 
     /// A level with untouched blocks of a second around those with a delay of 10 or 40 ms each way, by the operations in them.
     fn path(untouched: u64, delayed: [&[u64]; 2]) -> Path {
@@ -158,20 +179,19 @@ mod tests {
         let at_once = found.at_once.unwrap();
         let [lo, hi] = at_once.ends();
         assert!((at_once.mean - 3.0).abs() < 0.1 && lo > 2.7 && hi < 3.3, "{found:?}");
-        assert!(
-            found.in_words().contains("as if at most 3.0 (2.9 to 3.1) operations"),
-            "{}",
-            found.in_words()
-        );
+        assert!(found.in_words().contains("one of 3.0 places (2.9 to 3.1)"), "{}", found.in_words());
     }
 
     #[test]
     fn a_path_that_has_room_for_a_short_delay_bounds_nothing() {
         let found = path(100, [&[100, 99, 101, 100], &[27, 28, 27, 27]]);
         assert_eq!(found.at_once, None, "another one limits while the delay is short");
+        let half = path(100, [&[75, 76, 75, 74], &[27, 28, 27, 27]]);
+        assert_eq!(half.at_once, None, "there is room for a third of the short delay: {half:?}");
         let none = path(100, [&[100, 99, 101, 100], &[100, 101, 99, 100]]);
         assert_eq!(none.at_once, None);
-        assert!(none.at_least > 100.0, "{none:?}");
+        let least = none.at_least.unwrap();
+        assert!((7.5..8.0).contains(&least), "100 a second for 80 ms: {least}");
         // All that is in flight is there at once: 150 operations that take 1.5 s.
         let own = path(100, [&[99, 98, 99, 99], &[95, 95, 94, 95]]);
         assert_eq!(own.at_once, None, "{own:?}");

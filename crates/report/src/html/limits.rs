@@ -77,7 +77,7 @@ fn paths(experiment: &Experiment) -> Markup {
     let columns = [
         Column::Text("Path to"),
         Column::Number("Delayed each way by"),
-        Column::Number("At once on it and behind it, 95\u{a0}% interval"),
+        Column::Number("Places for round trips, 95\u{a0}% interval"),
         Column::Number("Blocks"),
     ];
     let row = |path: &Path| {
@@ -89,7 +89,7 @@ fn paths(experiment: &Experiment) -> Markup {
                 (number_cell(Some(delays.join(", "))))
                 @match &path.at_once {
                     Some(at_once) => (interval_cell(Some(at_once.mean), at_once.ci95, |value| format!("{value:.1}"))),
-                    None => (number_cell(Some(format!("at least {:.0}", path.at_least)))),
+                    None => (number_cell(path.at_least.map(|least| format!("no bound; {least:.0} were possible")))),
                 }
                 (number_cell(Some(path.blocks.to_string())))
             }

@@ -54,17 +54,18 @@ fn parts(experiment: &Experiment) -> String {
     out + &lines(&told, "  ")
 }
 
-/// How many operations can be on the path to a component at once.
+/// How many places bound the operations on the path to a component.
 fn paths(experiment: &Experiment) -> String {
     let told = |path: &Path| {
-        let many = match &path.at_once {
-            Some(Estimate { mean, ci95 }) => {
+        let many = match (&path.at_once, path.at_least) {
+            (Some(Estimate { mean, ci95 }), _) => {
                 let range = ci95.map(|[lo, hi]| format!(" ({lo:.1} to {hi:.1})")).unwrap_or_default();
-                format!("{mean:.1}{range}")
+                format!("{mean:.1} places{range}")
             }
-            None => format!("at least {:.0}", path.at_least),
+            (None, Some(least)) => format!("no bound; {least:.0} at once were possible"),
+            (None, None) => "not known".to_owned(),
         };
-        lines(&format!("at once on the path to {} and in it: {many}", path.component), "  ")
+        lines(&format!("round trips to {}: {many}", path.component), "  ")
     };
     experiment.paths.iter().map(told).collect()
 }

@@ -1,31 +1,45 @@
 //! The level that tells a small pool of connections, or a call that one at a time can make, from other reasons for which two components
-//! stop each other. What passes the relay before one of them is delayed: where few operations can be on that way and behind it,
+//! stop each other. What passes the relay before one of them is delayed: where few operations can be on that path and behind it,
 //! throughput falls at once, by what each of them takes longer.
 
-use super::{Experiment, MEASURED_LARGE, Step};
+use super::{Experiment, NextLevel, Step, untouched_of};
 use plimsoll_analysis::experiment;
 use plimsoll_model::Nanos;
-use plimsoll_model::experiment::{Means, Perturbation, Stage};
+use plimsoll_model::experiment::{ExperimentLevel, Means, Perturbation, Stage};
 use plimsoll_model::record::LevelRecord;
+use plimsoll_scenario::plan::LevelPlan;
 
-/// The delays of each way, as parts of the time of an operation alone.
+/// The longer of two delays of each way is the time of an operation alone, between these times in seconds: a relay is some tens of
+/// microseconds late.
+const LONG: std::ops::RangeInclusive<f64> = 4e-3..=0.5;
+/// The delays, as parts of the longer one.
 const DELAYS: [f64; 2] = [0.25, 1.0];
-/// The shortest and the longest of them: a relay is some tens of microseconds late.
-const SHORTEST: f64 = 1e-3;
-const LONGEST: f64 = 0.1;
+/// The share of the time that is left for it.
+const SHARE: f64 = 0.5;
+/// A sample, as long as the period of a quota.
+const SAMPLE: Nanos = super::QUOTA_PERIOD;
+/// Operations that count in a block, and between which times that takes so long.
+const OPERATIONS: f64 = 400.0;
+const MEASURED: std::ops::RangeInclusive<f64> = 1.0..=10.0;
+/// The platform comes to rest in so many times of an operation alone, and not in less than that.
+const RESTS: f64 = 20.0;
+const REST: f64 = 0.5;
+/// Rounds in which each path is delayed once by each delay.
+const ROUNDS: std::ops::RangeInclusive<usize> = 4..=8;
+/// Names the order of its blocks among those of other levels.
+const NUMBER: usize = 2000;
 
 impl Experiment<'_> {
-    /// The level, once, if several components may decide and relays stand before some of them.
-    pub(super) fn delays(&self, alone: &LevelRecord, slowed: &[LevelRecord], left: Nanos) -> Step {
-        let [large, ..] = slowed else { return Step::Over(None) };
-        let is_done = slowed.iter().any(|level| level.start.stage() == Some(Stage::Delays));
-        let measures = large.start.longest_stop().zip(large.start.load.in_flight());
-        let (Some((stop, in_flight)), Some(alone), false) =
-            (measures, experiment::alone(alone, self.terms), is_done)
+    /// The level, if several components may decide and relays stand before some of them.
+    pub(super) fn delays(&self, alone: &LevelRecord, large: &LevelRecord, left: Nanos) -> Step {
+        let in_flight = large.start.load.in_flight();
+        let rate = experiment::capacity(large).filter(|rate| *rate > 0.0);
+        let (Some(in_flight), Some(alone), Some(rate)) =
+            (in_flight, experiment::alone(alone, self.terms), rate)
         else {
             return Step::Over(None);
         };
-        let contend = experiment::contend(&slowed.iter().collect::<Vec<_>>());
+        let contend = experiment::contend(&[large]);
         let has_relay =
             |name: &&String| self.parts.iter().any(|part| part.component == **name && part.has_relay);
         let before: Vec<&String> = contend.iter().filter(has_relay).collect();
@@ -36,16 +50,28 @@ impl Experiment<'_> {
             components: vec![component.clone()],
             means: Means::Delay,
             share: 1.0,
-            stop: Nanos::from_secs_f64((alone * part).clamp(SHORTEST, LONGEST)),
+            stop: Nanos::from_secs_f64(alone.clamp(*LONG.start(), *LONG.end()) * part),
         };
         let each = |component: &String| DELAYS.map(|part| delay((component, part)));
         let delays: Vec<Perturbation> = before.into_iter().flat_map(each).collect();
-        let purpose = "the ways to those that matter are delayed";
-        self.level(
-            Stage::Delays,
-            &delays,
-            (MEASURED_LARGE, stop, in_flight, left, left),
-            (slowed.len(), purpose),
-        )
+        let samples = |seconds: f64| (seconds / SAMPLE.as_secs_f64()).ceil() as u16;
+        let counts = samples((OPERATIONS / rate).clamp(*MEASURED.start(), *MEASURED.end()));
+        let rest = samples((alone * RESTS).clamp(REST, *MEASURED.end()));
+        let blocks = delays.len() + untouched_of(delays.len());
+        let time_of =
+            |rounds: usize| SAMPLE * i64::from(rest + counts) * (rounds * blocks + 1) as i64 + self.besides;
+        let most = Nanos::from_secs_f64(left.as_secs_f64() * SHARE);
+        let Some(rounds) = ROUNDS.rev().find(|rounds| time_of(*rounds) <= most) else {
+            return Step::Over(None);
+        };
+        let blocks = self.blocks((&delays, rounds, NUMBER), |_| (rest, counts));
+        let samples = blocks.last().map_or(0, |block| block.end);
+        Step::Level(Box::new(NextLevel {
+            level: LevelPlan::Experiment(in_flight),
+            hold: SAMPLE * i64::from(samples),
+            samples,
+            experiment: ExperimentLevel { stage: Stage::Delays, blocks },
+            purpose: "the paths to those that matter are delayed",
+        }))
     }
 }

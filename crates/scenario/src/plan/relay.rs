@@ -28,6 +28,12 @@ pub struct RelayPlan {
 }
 
 impl RelayPlan {
+    /// Its options for people.
+    pub fn in_words(&self) -> String {
+        let options = self.options().join(" ");
+        if options.is_empty() { "no fault".to_owned() } else { options }
+    }
+
     /// The options of `plimsoll target relay`.
     pub fn options(&self) -> Vec<String> {
         let time = |time: Nanos| time.show();

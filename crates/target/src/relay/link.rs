@@ -28,8 +28,8 @@ pub struct Network {
 #[derive(Clone, Debug)]
 pub struct Link {
     network: Network,
-    /// By how much everything takes longer that is sent now.
-    pub longer: Nanos,
+    /// By how much everything takes longer that is sent from now on.
+    longer: Nanos,
     /// When what was sent so far has left the sender.
     free: Nanos,
     random: Random,
@@ -51,6 +51,11 @@ impl Link {
     /// Whether it loses the next datagram.
     pub fn loses(&mut self) -> bool {
         self.network.loss > 0.0 && self.losses.fraction() < self.network.loss
+    }
+
+    /// What is sent from now on takes longer by that than by its network.
+    pub fn delay_by(&mut self, longer: Nanos) {
+        self.longer = longer;
     }
 
     /// Nothing of what was sent is on it any more.

@@ -13,6 +13,10 @@ use std::path::{Path, PathBuf};
 pub const ORDERS: u64 = u64::MAX - 2;
 /// Orders that are not over, at most.
 const MOST: usize = 64;
+/// Readings before others get their turn.
+const READINGS: usize = 64;
+/// An order ends within this time.
+const FURTHEST: Nanos = Nanos::from_secs(3600);
 /// A longer line is no order.
 const LONGEST_LINE: usize = 128;
 /// The longest delay.
@@ -41,8 +45,12 @@ impl Orders {
     /// Hears orders at a file, which nobody may have in use; it is there until this is dropped.
     pub fn at(path: &Path) -> io::Result<Orders> {
         let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
-        // One that was killed leaves its file.
-        if is_socket && UnixDatagram::unbound()?.connect(path).is_err() {
+        let refuses = || -> io::Result<bool> {
+            let connected = UnixDatagram::unbound()?.connect(path);
+            Ok(connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused))
+        };
+        // One that was killed leaves its file, at which nobody hears.
+        if is_socket && refuses()? {
             std::fs::remove_file(path)?;
         }
         let socket = UnixDatagram::bind(path)?;
@@ -58,10 +66,12 @@ impl Orders {
     /// Reads what has come.
     pub fn read(&mut self, now: Nanos) {
         let mut line = [0; LONGEST_LINE];
-        while let Ok((count, by)) = self.socket.recv_from(&mut line) {
+        for _ in 0..READINGS {
+            let Ok((count, by)) = self.socket.recv_from(&mut line) else { return };
             let text = line.get(..count).and_then(|line| std::str::from_utf8(line).ok());
             if let Some((from, to, each_way)) = text.and_then(parse)
                 && to > now
+                && to - now < FURTHEST
                 && self.orders.len() < MOST
             {
                 self.orders.push(Order { from, to, each_way, by, passed: 0, late: Nanos::ZERO });
@@ -154,6 +164,18 @@ mod tests {
     }
 
     #[test]
+    fn orders_without_end_take_no_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut orders = Orders::at(&dir.path().join("orders")).unwrap();
+        let own = UnixDatagram::unbound().unwrap();
+        for end in [1_000_000_000_i64, 3_700_000_000_000] {
+            own.send_to(format!("delay 0 {end} 5").as_bytes(), dir.path().join("orders")).unwrap();
+        }
+        orders.read(Nanos(1));
+        assert_eq!(orders.orders.len(), 1);
+    }
+
+    #[test]
     fn a_file_that_nobody_hears_at_is_taken_over_and_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("orders");
@@ -162,6 +184,10 @@ mod tests {
         assert!(Orders::at(&path).is_err(), "somebody hears there");
         drop(first);
         assert!(!path.exists());
+        let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(Orders::at(&path).is_err() && path.exists(), "another kind of socket is somebody's");
+        drop(other);
+        std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "mine").unwrap();
         assert!(Orders::at(&path).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");

@@ -133,7 +133,7 @@ impl Server {
         if let Some(orders) = &mut self.orders {
             let now = monotonic();
             let longer = orders.delay(now);
-            self.links.iter_mut().for_each(|link| link.longer = longer);
+            self.links.iter_mut().for_each(|link| link.delay_by(longer));
             orders.tell(now);
         }
     }

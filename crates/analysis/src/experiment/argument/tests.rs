@@ -136,21 +136,27 @@ fn a_path_with_few_places_is_the_limit_of_the_two_it_lies_between() {
         delays: vec![0.005, 0.02],
         blocks: 12,
         at_once,
-        at_least: 80.0,
+        at_least: Some(80.0),
     };
+    let both = |processor| BTreeMap::from(["a", "b"].map(|name| (name.to_owned(), used(processor))));
     let few = Some(Estimate { mean: 3.0, ci95: Some([2.8, 3.2]) });
     let silence = Silence { stops: 20, silent: 18, little: 2, nearly_all: 0 };
     let silent = |name: &str| Part { silence, ..part(&[name], LIMITS) };
     let parts = [silent("a"), silent("b"), part(&["c"], IDLE)];
-    let of = |path: Path| argue(&Evidence { paths: &[path], ..evidence(&parts) });
+    let of = |path: Path| argue(&Evidence { paths: &[path], used: both(0.3), ..evidence(&parts) });
     let limits = |argument: Argument| argument.limits.into_iter().map(|limit| (limit.name(), limit.kind));
     let named = |path| limits(of(path)).collect::<Vec<_>>();
     assert_eq!(named(path("b", few)), [("a and b".to_owned(), LimitKind::Pool)]);
     assert_eq!(named(path("b", None)), [("a and b".to_owned(), LimitKind::Coupled)]);
     assert_eq!(named(path("c", few)), [("a and b".to_owned(), LimitKind::Coupled)], "that is another path");
     let told = |argument: Argument| argument.limits[0].evidence.join("; ");
-    assert!(told(of(path("b", None))).contains("80 operations or more can be there at once"));
-    assert!(told(argue(&evidence(&parts))).contains("relays before a and b would show how many"));
+    assert!(told(of(path("b", None))).contains("at least 80 round trips were under way at once"));
+    assert!(told(argue(&evidence(&parts))).contains("a relay before a or b would show whether"));
+    let busy = Evidence { paths: &[path("b", few)], used: both(0.97), ..evidence(&parts) };
+    assert_eq!(limits(argue(&busy)).collect::<Vec<_>>(), [("a and b".to_owned(), LimitKind::Coupled)]);
+    let third = [silent("a"), silent("b"), part(&["c"], [0.4, 0.6, 0.8])];
+    let open = argue(&Evidence { paths: &[path("b", few)], used: both(0.3), ..evidence(&third) });
+    assert!(open.limits.is_empty(), "c may decide as well");
     // Who computes all the time limits by itself, and the others wait.
     let short = |mean: f64| Some(Estimate { mean, ci95: Some([mean - 0.05, mean + 0.05]) });
     let computes = [
