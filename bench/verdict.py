@@ -4,13 +4,14 @@
     bench/verdict.py [--cases KIND-POSITION-STATIONS,...] [--within TIME] [--write]
 
 Each case starts two to five stations as processes of their own on this host, one behind the other, and runs `plimsoll why`
-against them. Where one limit is planted, the others are busy for up to half of the time. Where a faster one of it is
+against them. Where one limit is planted, the others are busy for up to half of the time. Two levels come before the
+experiment then, at 0.6 and at 1.3 times what the limit allows: the second one has a blame without any experiment. Where a faster one of it is
 forecast, the row is then started with a limit that is 25 % faster, and with a second one, and its throughput is measured.
 A result is kept in docs/results/verdict/ as JSON, and a case that has one is not run again. Delete the file to do so.
 `--write` makes docs/results/verdict.md of all results, failures included. Nothing else should run meanwhile.
 
 Planted: sleeping, workers (a pool of waiting threads), quota, pool (three connections to the next station, before which
-a relay stands if the limit is the second station: then `why` has to count them), lock (two
+a relay stands if the limit is the second station: then `why` should count them), lock (two
 stations that hold one lock file while they wait), spinning (the others wait), cores (all compute on the platform's
 processors). Nobody's: generator (it makes each message of thousands of random numbers), subscriber (it takes long for a
 message), host (somebody else uses the processors). These are KIND-NUMBER: experiments where that is even, else a level
@@ -183,7 +184,7 @@ def plimsoll(command, stations, quotas, devices, message, load, objectives={}, r
             f"name: verdict\nplatform: {{ profile: ./row.yaml{limits} }}\npopulation: {json.dumps(devices)}\nmessage: {json.dumps(message)}\n"
             f"load: {{ warm_up: 1s, drain: 3s, {load} }}\nobjectives: {json.dumps(objectives)}\n"
         )
-        command = [f"{BUILT}/release/plimsoll", command, "run.yaml", "-q", "--no-report", "--summary-json", "out.json"]
+        command = [f"{BUILT}/release/plimsoll", *command.split(), "run.yaml", "-q", "--no-report", "--summary-json", "out.json"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if not os.path.exists(f"{folder}/out.json"):
             sys.exit(f"no summary: {done.stdout}{done.stderr}")
@@ -201,7 +202,11 @@ def run(case, within):
     else:
         stations, devices, message = nobodys(case)
     begin = time.time()
-    if is_planted or int(case.split("-")[1]) % 2 == 0:
+    if is_planted:
+        levels = f"levels: [{0.6 * rate:.0f}, {1.3 * rate:.0f}], hold: 10s, samples: 10"
+        load, objectives = f"{levels}, experiment: {{ within: {within} }}", {"publish_p99": "< 1 s"}
+        asked = ["run --why", stations, quotas, devices, message, load, objectives]
+    elif int(case.split("-")[1]) % 2 == 0:
         asked = ["why", stations, quotas, devices, message, f"experiment: {{ within: {within} }}"]
     else:
         load, time_of = "model: closed, in_flight: [64], hold: 10s, samples: 10", "subscribe" if "subscribers" in devices else "publish"
@@ -227,10 +232,15 @@ def run(case, within):
     json.dump(kept, open(f"{KEPT}/{case}.json", "w"), indent=1)
 
 
+def by_levels(kept):
+    """Whom levels blame, without the experiment."""
+    return {blame["component"] for blame in kept["blames"] if blame and blame["component"]}
+
+
 def judged(kept):
     """Who was named, whether rightly with that kind, and the elasticities that lie outside of what theory allows."""
     named = {name for limit in kept["limits"] for name in [limit["component"], *limit["components"]] if name}
-    named = sorted(named | {blame["component"] for blame in kept["blames"] if blame and blame["component"]})
+    named = sorted(named | by_levels(kept))
     outside = []
     for part in (kept["experiment"] or {"parts": []})["parts"]:
         if len(part["components"]) != 1 or not part["elasticity"]["ci95"]:
@@ -248,9 +258,10 @@ def judged(kept):
         if low < 0.8 * PLACES_OF_POOL or high > 1.2 * PLACES_OF_POOL:
             outside.append(f"{path['component']} {low:.1f} to {high:.1f} at once ({PLACES_OF_POOL})")
     kinds = {limit["kind"] for limit in kept["limits"]}
-    if named == sorted(kept["names"]) and kinds <= set(KINDS[kept["case"].split("-")[0]]):
+    is_right = named == sorted(kept["names"]) or not kept["limits"] and set(named) <= set(kept["names"])
+    if is_right and kinds <= set(KINDS[kept["case"].split("-")[0]]):
         return named, "right", outside
-    return named, "wrong" if kept["limits"] else "no name", outside
+    return named, "wrong" if kept["limits"] or named else "no name", outside
 
 
 def forecasts(all_kept):
@@ -291,11 +302,11 @@ def write():
         if not kept["names"]:
             accused += [f"- {kept['case']}: {', '.join(named) or kind}"] if verdict == "wrong" or named else []
             continue
-        verdict = verdict if kept["limits"] else "no name"
+        verdict = "no name" if verdict == "right" and not kept["limits"] else verdict
         counts[verdict] += 1
         capacity = f"{kept['experiment']['capacity']['mean']:.0f}" if kept["experiment"] else ""
         rows.append(
-            f"| {kept['case']} | {', '.join(kept['names'])} | {', '.join(named)} | {kind} | {verdict} | {kept['rate']:.0f} "
+            f"| {kept['case']} | {', '.join(kept['names'])} | {', '.join(named)} | {kind} | {verdict} | {', '.join(sorted(by_levels(kept)))} | {kept['rate']:.0f} "
             f"| {capacity} | {'; '.join(outside)} | {kept['seconds']} | {kept['commit']} |"
         )
     told, forecasts_hold = forecasts(all_kept)
@@ -311,13 +322,14 @@ def write():
         "## Planted limits",
         "",
         "A case is named by its kind, the position of the limit and the number of stations. `planted` and `named` are",
-        "components. `outside` has each elasticity whose 95 % interval is not within what theory allows, with the theory.",
+        "components. `by levels` has whom the level beyond the limit blames by what was observed, without an experiment.",
+        "Components that hardly compute do not show there. `outside` has each elasticity whose 95 % interval is not within what theory allows, with the theory.",
         "That is a fifth of it for the limit, and 0.15 for the others. Locks and pools have no theory for a component alone.",
         "",
         f"Named right: {counts['right']}, wrong: {counts['wrong']}, not at all: {counts['no name']}.",
         "",
-        "| case | planted | named | kind | | planted /s | found /s | outside | seconds | commit |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| case | planted | named | kind | | by levels | planted /s | found /s | outside | seconds | commit |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
         *rows,
         "",
         *told,

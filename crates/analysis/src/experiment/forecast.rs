@@ -20,6 +20,9 @@ const MOST: f64 = 1.25;
 /// Components that use more than so many times the processors have some of their own.
 const FULLER: f64 = 1.02;
 
+/// What all components share, as a next limit.
+const PROCESSORS: &str = "the platform's processors";
+
 /// What a limiting part that is faster would buy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -36,6 +39,12 @@ impl Faster {
     /// How it is faster, for people.
     pub fn in_words(&self) -> String {
         if self.percent == SECOND { "a second one".to_owned() } else { format!("{} % faster", self.percent) }
+    }
+
+    /// What limits then, as a clause for people; `None` where it is still the same part.
+    pub fn then_in_words(&self) -> Option<String> {
+        let then = self.then.as_ref()?;
+        Some(format!("then {then} {}", if then == PROCESSORS { "limit" } else { "limits" }))
     }
 }
 
@@ -88,7 +97,7 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
             let is_cheaper = matches!(kind, LimitKind::Processor) && percent < SECOND;
             let own_left = if is_cheaper { used / faster } else { used };
             let most = capacity.mean * processors / (evidence.all_used() - used + own_left).max(1e-9);
-            bound("the platform's processors".to_owned(), most, most * 0.95, most * 1.05);
+            bound(PROCESSORS.to_owned(), most, most * 0.95, most * 1.05);
         }
         let (mean, lo, hi) = forecast;
         Faster { percent, capacity: Estimate { mean, ci95: Some([lo, hi]) }, then }

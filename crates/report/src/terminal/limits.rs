@@ -109,7 +109,7 @@ fn faster(experiment: &Experiment) -> String {
     let told = |faster: &Faster| {
         let range =
             faster.capacity.ci95.map(|[lo, hi]| format!(" ({} to {})", rate(lo.round()), rate(hi.round())));
-        let then = faster.then.as_ref().map(|then| format!(", then {} limits", plain::line(then)));
+        let then = faster.then_in_words().map(|then| format!(", {}", plain::line(&then)));
         let buys = rate(faster.capacity.mean.round());
         lines(
             &format!(

@@ -113,3 +113,57 @@ fn blocks_hold_whole_periods_of_a_quota() {
         assert!(counts >= Nanos::from_secs(1) && counts.0 % QUOTA_PERIOD.0 == 0, "{counts:?}");
     }
 }
+
+/// What becomes of a level, in which so much of the usual throughput is left by each perturbation.
+fn done(next: NextLevel, usual: f64, left: impl Fn(&Perturbation) -> f64) -> LevelRecord {
+    let NextLevel { level: LevelPlan::Experiment(in_flight), hold, samples, experiment, .. } = next else {
+        panic!("{:?}", next.level)
+    };
+    let of_sample = usual * hold.as_secs_f64() / f64::from(samples);
+    let of_block = |block: &Block| {
+        let due = (block.perturbation.as_ref().map_or(1.0, &left) * of_sample).round() as u64;
+        let counts = Counts { due, ..Counts::default() };
+        (block.begin..block.end).map(move |_| Some(SampleRecord { counts, ..SampleRecord::default() }))
+    };
+    let filled = experiment.blocks.iter().flat_map(of_block).collect();
+    let load = Load::InFlight(in_flight);
+    let start = LevelStart { hold, samples, load, experiment: Some(experiment), ..LevelStart::default() };
+    LevelRecord { start, samples: filled, ..LevelRecord::default() }
+}
+
+/// The steps after `b` and what calls it have stopped each other, where a relay stands before `b`, and so much is left by a delay.
+fn behind_a_relay(left_by_delay: impl Fn(Nanos) -> f64) -> (NextLevel, Step) {
+    let terms = Terms { qos: 1, ..Terms::default() };
+    let mut own = parts(&["a", "b", "c"]);
+    own[1].has_relay = true;
+    let mut experiment = Experiment::new(PLAN, (&terms, 7), own, false, Nanos::from_secs(1));
+    let took = Nanos::from_millis(20);
+    let mut levels = vec![level(Stage::Alone, 100, took), level(Stage::Saturated, 200, took)];
+    let mut next = |levels: &[LevelRecord]| experiment.next(levels, &[], Nanos::ZERO);
+    let Step::Level(large) = next(&levels) else { panic!() };
+    let is_coupled = |own: &Perturbation| own.components[0] != "c";
+    levels.push(done(*large, 2000.0, |own| if is_coupled(own) { 1.0 - own.share } else { 1.0 }));
+    let Step::Level(delays) = next(&levels) else { panic!() };
+    levels.push(done((*delays).clone(), 2000.0, |own| left_by_delay(own.stop)));
+    (*delays, next(&levels))
+}
+
+#[test]
+fn paths_to_those_that_stop_each_other_are_delayed_once() {
+    // Ten places, each taken for 5 ms.
+    let pool = |each_way: Nanos| 5.0 / (5.0 + 2e3 * each_way.as_secs_f64());
+    let (delays, after) = behind_a_relay(pool);
+    assert_eq!(delays.experiment.stage, Stage::Delays);
+    let own: Vec<&Perturbation> =
+        delays.experiment.blocks.iter().filter_map(|block| block.perturbation.as_ref()).collect();
+    assert!(own.iter().all(|own| own.components == ["b"] && own.means == Means::Delay));
+    let mut millis: Vec<f64> = own.iter().map(|own| (own.stop.as_secs_f64() * 1e3).round()).collect();
+    millis.sort_by(f64::total_cmp);
+    millis.dedup();
+    assert_eq!(millis, [5.0, 20.0]);
+    assert_eq!(after, Step::Over(None), "more of the two would show nothing");
+    let (_, after) = behind_a_relay(|_| 1.0);
+    let Step::Level(next) = after else { panic!() };
+    let stages = next.experiment.blocks.iter().filter_map(|block| block.perturbation.as_ref());
+    assert!(next.experiment.stage == Stage::Small && stages.clone().all(|own| own.components != ["c"]));
+}

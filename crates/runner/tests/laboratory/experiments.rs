@@ -181,7 +181,7 @@ struct Found {
 
 /// Runs a kind with its seeds. Nobody who was not planted may be named.
 /// Of what several stations share, that which cannot be told from chance in the time stays without a name: one in two is enough.
-fn examine(kind: &str, plant: fn(u64) -> Row) {
+fn examine(kind: &str, plant: fn(u64) -> Row, kinds: &[LimitKind]) {
     let mut found = Found::default();
     for seed in 0..(seeds() / 2).max(1) {
         let row = plant(seed);
@@ -199,6 +199,7 @@ fn examine(kind: &str, plant: fn(u64) -> Row) {
             format!("{kind}, seed {seed}: planted {planted:?}: {:?}, {:?}", summary.limits, experiment.open)
         };
         assert!(said.is_empty() || said == planted, "{}", told());
+        assert!(summary.limits.iter().all(|limit| kinds.contains(&limit.kind)), "{}", told());
         found.of += 1;
         found.named += usize::from(said == planted);
         if said.is_empty() {
@@ -257,59 +258,59 @@ fn examine(kind: &str, plant: fn(u64) -> Row) {
 
 #[test]
 fn a_spinning_station_is_found() {
-    examine("spinning", spinning);
+    examine("spinning", spinning, &[LimitKind::Processor]);
 }
 
 #[test]
 #[ignore = "acceptance: laboratory"]
 fn a_sleeping_station_is_found() {
-    examine("sleeping", sleeping);
+    examine("sleeping", sleeping, &[LimitKind::Waiting]);
 }
 
 #[test]
 #[ignore = "acceptance: laboratory"]
 fn a_single_thread_that_waits_half_of_its_time_is_found() {
-    examine("single thread", single_thread);
+    examine("single thread", single_thread, &[LimitKind::Waiting, LimitKind::Unknown]);
 }
 
 #[test]
 #[ignore = "acceptance: laboratory"]
 fn workers_that_wait_are_found() {
-    examine("workers", pool_of_workers);
+    examine("workers", pool_of_workers, &[LimitKind::Waiting]);
 }
 
 #[test]
 #[ignore = "acceptance: laboratory"]
 fn a_quota_is_found() {
-    examine("quota", quota);
+    examine("quota", quota, &[LimitKind::Quota]);
 }
 
 #[test]
 fn a_processor_that_all_share_is_found() {
-    examine("shared processor", shared_processor);
+    examine("shared processor", shared_processor, &[LimitKind::Processors, LimitKind::Processor]);
 }
 
 #[test]
 fn a_lock_of_two_stations_is_found() {
-    examine("lock of two", lock_of_two);
+    examine("lock of two", lock_of_two, &[LimitKind::Lock, LimitKind::Coupled]);
 }
 
 #[test]
 #[ignore = "acceptance: laboratory"]
 fn a_lock_of_two_stations_that_wait_is_found() {
-    examine("lock of two that wait", lock_of_two_that_wait);
+    examine("lock of two that wait", lock_of_two_that_wait, &[LimitKind::Lock, LimitKind::Coupled]);
 }
 
 #[test]
 #[ignore = "acceptance: laboratory"]
 fn a_pool_of_connections_is_found() {
-    examine("pool of connections", pool_of_connections);
+    examine("pool of connections", pool_of_connections, &[LimitKind::Coupled]);
 }
 
 #[test]
 #[ignore = "acceptance: laboratory"]
 fn a_pool_of_connections_behind_a_relay_is_found() {
-    examine("pool behind a relay", pool_behind_a_relay);
+    examine("pool behind a relay", pool_behind_a_relay, &[LimitKind::Coupled, LimitKind::Pool]);
 }
 
 /// Delays name most pools, and count their places.
