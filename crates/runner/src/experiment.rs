@@ -20,6 +20,7 @@ use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Sl
 use plimsoll_model::record::{ComponentUsage, LevelRecord, Terms};
 use plimsoll_scenario::plan::{ExperimentPlan, LevelPlan};
 use plimsoll_stats::distribution::random;
+use std::ops::RangeInclusive;
 
 /// Names the stream of random numbers of the order of blocks.
 const STREAM: u64 = 0x626c_6f63_6b73;
@@ -53,7 +54,7 @@ const IN_FLIGHT: f64 = 2.0;
 const LARGE: f64 = 0.6;
 /// The small dose leaves a part so much more than what is done, if the large one has told what it allows; it lies between these.
 const ROOM: f64 = 1.08;
-const SMALL: std::ops::RangeInclusive<f64> = 0.15..=0.4;
+const SMALL: RangeInclusive<f64> = 0.15..=0.4;
 /// The dose of the processors, which are taken in small pieces.
 const OCCUPIED: f64 = 0.5;
 const OCCUPIED_FOR: Nanos = Nanos::from_millis(5);
@@ -71,8 +72,10 @@ const FEWEST_ROUNDS: usize = 4;
 const MOST_ROUNDS: usize = 6;
 /// Levels after the one with the large dose, at most: what is not known by then has its interval.
 const MOST_FURTHER: usize = 4;
-/// The share of the time for the large dose; what it leaves belongs to the small one.
+/// The share of the time for the large dose; what it leaves belongs to the small one. In more than that time there are few rounds: those
+/// that matter are slowed again.
 const FOR_LARGE: f64 = 0.5;
+const LONG_ENOUGH: Nanos = Nanos::from_secs(180);
 /// Short stops slow what computes; a wait goes on meanwhile.
 const SHORT: f64 = 0.2;
 const SHORT_STOP: Nanos = Nanos::from_millis(1);
@@ -103,6 +106,20 @@ pub enum Step {
     Level(Box<NextLevel>),
     /// Nothing more, and why if that is not what was wanted.
     Over(Option<String>),
+}
+
+/// A level with blocks of one length.
+struct Even {
+    stage: Stage,
+    sample: Nanos,
+    /// Seconds of a block in which the platform comes to rest, and of those behind them, which count.
+    rest: f64,
+    counts: f64,
+    rounds: RangeInclusive<usize>,
+    /// Names the order of its blocks among those of other levels.
+    number: usize,
+    /// For people.
+    purpose: &'static str,
 }
 
 /// The levels of an experiment, one after the other.
@@ -271,7 +288,7 @@ impl<'a> Experiment<'a> {
             let (means, share, stop) = (Means::Occupy, OCCUPIED, OCCUPIED_FOR);
             perturbations.push(Perturbation { components: Vec::new(), means, share, stop });
         }
-        let time = Nanos::from_secs_f64(left.as_secs_f64() * FOR_LARGE);
+        let time = Nanos::from_secs_f64(left.as_secs_f64() * FOR_LARGE).min(LONG_ENOUGH);
         let purpose = "each part is slowed by much";
         self.level(Stage::Large, &perturbations, (MEASURED_LARGE, stop, in_flight, time, left), (0, purpose))
     }
@@ -422,6 +439,28 @@ impl<'a> Experiment<'a> {
             experiment: ExperimentLevel { stage, blocks },
             purpose,
         }))
+    }
+
+    /// A level with blocks of one length, in as many rounds as fit into that time; `None` where too few do.
+    fn even(
+        &self,
+        level: LevelPlan,
+        perturbations: &[Perturbation],
+        even: Even,
+        time: Nanos,
+    ) -> Option<Step> {
+        let Even { stage, sample, rest, counts, rounds, number, purpose } = even;
+        let samples = |seconds: f64| (seconds / sample.as_secs_f64()).ceil() as u16;
+        let (rest, counts) = (samples(rest), samples(counts));
+        let blocks = perturbations.len() + untouched_of(perturbations.len());
+        let length = sample * i64::from(rest + counts);
+        let time_of = |rounds: usize| length * (rounds * blocks + 1) as i64 + self.besides;
+        let rounds = rounds.rev().find(|rounds| time_of(*rounds) <= time)?;
+        let blocks = self.blocks((perturbations, rounds, number), |_| (rest, counts));
+        let samples = blocks.last().map_or(0, |block| block.end);
+        let hold = sample * i64::from(samples);
+        let experiment = ExperimentLevel { stage, blocks };
+        Some(Step::Level(Box::new(NextLevel { level, hold, samples, experiment, purpose })))
     }
 
     /// Blocks in which each of them is slowed once a round, in random order, with an untouched one before each and at the end. The

@@ -2,16 +2,17 @@
 //! stop each other. What passes the relay before one of them is delayed: where few operations can be on that path and behind it,
 //! throughput falls at once, by what each of them takes longer.
 
-use super::{Experiment, NextLevel, Step, untouched_of};
+use super::{Even, Experiment, Step};
 use plimsoll_analysis::experiment;
 use plimsoll_model::Nanos;
-use plimsoll_model::experiment::{ExperimentLevel, Means, Perturbation, Stage};
+use plimsoll_model::experiment::{Means, Perturbation, Stage};
 use plimsoll_model::record::LevelRecord;
 use plimsoll_scenario::plan::LevelPlan;
+use std::ops::RangeInclusive;
 
 /// The longer of two delays of each way is the time of an operation alone, between these times in seconds: a relay is some tens of
 /// microseconds late.
-const LONG: std::ops::RangeInclusive<f64> = 4e-3..=0.5;
+const LONG: RangeInclusive<f64> = 4e-3..=0.5;
 /// The delays, as parts of the longer one.
 const DELAYS: [f64; 2] = [0.25, 1.0];
 /// The share of the time that is left for it.
@@ -20,12 +21,12 @@ const SHARE: f64 = 0.5;
 const SAMPLE: Nanos = super::QUOTA_PERIOD;
 /// Operations that count in a block, and between which times that takes so long.
 const OPERATIONS: f64 = 400.0;
-const MEASURED: std::ops::RangeInclusive<f64> = 1.0..=10.0;
+const MEASURED: RangeInclusive<f64> = 1.0..=10.0;
 /// The platform comes to rest in so many times of an operation alone, and not in less than that.
 const RESTS: f64 = 20.0;
 const REST: f64 = 0.5;
 /// Rounds in which each path is delayed once by each delay.
-const ROUNDS: std::ops::RangeInclusive<usize> = 4..=8;
+const ROUNDS: RangeInclusive<usize> = 4..=8;
 /// Names the order of its blocks among those of other levels.
 const NUMBER: usize = 2000;
 
@@ -54,24 +55,16 @@ impl Experiment<'_> {
         };
         let each = |component: &String| DELAYS.map(|part| delay((component, part)));
         let delays: Vec<Perturbation> = before.into_iter().flat_map(each).collect();
-        let samples = |seconds: f64| (seconds / SAMPLE.as_secs_f64()).ceil() as u16;
-        let counts = samples((OPERATIONS / rate).clamp(*MEASURED.start(), *MEASURED.end()));
-        let rest = samples((alone * RESTS).clamp(REST, *MEASURED.end()));
-        let blocks = delays.len() + untouched_of(delays.len());
-        let time_of =
-            |rounds: usize| SAMPLE * i64::from(rest + counts) * (rounds * blocks + 1) as i64 + self.besides;
-        let most = Nanos::from_secs_f64(left.as_secs_f64() * SHARE);
-        let Some(rounds) = ROUNDS.rev().find(|rounds| time_of(*rounds) <= most) else {
-            return Step::Over(None);
-        };
-        let blocks = self.blocks((&delays, rounds, NUMBER), |_| (rest, counts));
-        let samples = blocks.last().map_or(0, |block| block.end);
-        Step::Level(Box::new(NextLevel {
-            level: LevelPlan::Experiment(in_flight),
-            hold: SAMPLE * i64::from(samples),
-            samples,
-            experiment: ExperimentLevel { stage: Stage::Delays, blocks },
+        let even = Even {
+            stage: Stage::Delays,
+            sample: SAMPLE,
+            rest: (alone * RESTS).clamp(REST, *MEASURED.end()),
+            counts: (OPERATIONS / rate).clamp(*MEASURED.start(), *MEASURED.end()),
+            rounds: ROUNDS,
+            number: NUMBER,
             purpose: "the paths to those that matter are delayed",
-        }))
+        };
+        let time = Nanos::from_secs_f64(left.as_secs_f64() * SHARE);
+        self.even(LevelPlan::Experiment(in_flight), &delays, even, time).unwrap_or(Step::Over(None))
     }
 }

@@ -2,12 +2,13 @@
 //! since behind a limit the time in its queue is all that there is. Stops are short: they slow what computes and pass over what
 //! waits, so that they would say nothing of a component that hardly computes.
 
-use super::{Experiment, NextLevel, Slowable, Step, untouched_of};
+use super::{Even, Experiment, Slowable, Step};
 use plimsoll_analysis::experiment::{self, latency};
 use plimsoll_model::Nanos;
-use plimsoll_model::experiment::{ExperimentLevel, Means, Perturbation, Stage};
+use plimsoll_model::experiment::{Means, Perturbation, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord};
 use plimsoll_scenario::plan::LevelPlan;
+use std::ops::RangeInclusive;
 
 /// The load, as a part of what the untouched platform does with many operations in flight: so little that a component has room for
 /// the dose, whose effect is large beside the noise of queues.
@@ -21,12 +22,12 @@ const COMPUTES: f64 = 0.05;
 const SAMPLE: Nanos = Nanos::from_millis(250);
 /// Messages that count in a block, and between which times that takes so long.
 const MESSAGES: f64 = 300.0;
-const MEASURED: std::ops::RangeInclusive<f64> = 2.0..=10.0;
+const MEASURED: RangeInclusive<f64> = 2.0..=10.0;
 /// The platform comes to rest in so many times of an operation alone, and not in less than that.
 const RESTS: f64 = 80.0;
 const REST: f64 = 1.0;
 /// Rounds in which each component is slowed once.
-const ROUNDS: std::ops::RangeInclusive<usize> = 4..=8;
+const ROUNDS: RangeInclusive<usize> = 4..=8;
 /// Names the order of its blocks among those of the levels before it.
 const NUMBER: usize = 1000;
 
@@ -51,26 +52,19 @@ impl Experiment<'_> {
             return Step::Over(None);
         }
         let rate = LOAD * capacity;
-        let samples = |seconds: f64| (seconds / SAMPLE.as_secs_f64()).ceil() as u16;
-        let counts = samples((MESSAGES / rate).clamp(*MEASURED.start(), *MEASURED.end()));
-        let rest = samples((alone * RESTS).clamp(REST, *MEASURED.end()));
-        let length = SAMPLE * i64::from(rest + counts);
-        let blocks = perturbations.len() + untouched_of(perturbations.len());
-        let time_of = |rounds: usize| length * (rounds * blocks + 1) as i64 + self.besides;
-        let Some(rounds) = ROUNDS.rev().find(|rounds| time_of(*rounds) <= left) else {
-            return Step::Over(Some(
-                "latencies were not examined: load.experiment.within leaves no time for it".to_owned(),
-            ));
-        };
-        let blocks = self.blocks((&perturbations, rounds, NUMBER), |_| (rest, counts));
-        let samples = blocks.last().map_or(0, |block| block.end);
-        Step::Level(Box::new(NextLevel {
-            level: LevelPlan::ExperimentRate(rate),
-            hold: SAMPLE * i64::from(samples),
-            samples,
-            experiment: ExperimentLevel { stage: Stage::Latency, blocks },
+        let even = Even {
+            stage: Stage::Latency,
+            sample: SAMPLE,
+            rest: (alone * RESTS).clamp(REST, *MEASURED.end()),
+            counts: (MESSAGES / rate).clamp(*MEASURED.start(), *MEASURED.end()),
+            rounds: ROUNDS,
+            number: NUMBER,
             purpose: "what computes is slowed, under a load that leaves room",
-        }))
+        };
+        self.even(LevelPlan::ExperimentRate(rate), &perturbations, even, left).unwrap_or_else(|| {
+            let said = "latencies were not examined: load.experiment.within leaves no time for it";
+            Step::Over(Some(said.to_owned()))
+        })
     }
 }
 

@@ -32,6 +32,8 @@ struct Order {
     /// What passed in its time, and by how much all of that together took longer than it should.
     passed: u64,
     late: Nanos,
+    /// Whether the relay held as much as it can, so that it kept senders from sending.
+    was_full: bool,
 }
 
 /// See the module.
@@ -74,7 +76,15 @@ impl Orders {
                 && to - now < FURTHEST
                 && self.orders.len() < MOST
             {
-                self.orders.push(Order { from, to, each_way, by, passed: 0, late: Nanos::ZERO });
+                self.orders.push(Order {
+                    from,
+                    to,
+                    each_way,
+                    by,
+                    passed: 0,
+                    late: Nanos::ZERO,
+                    was_full: false,
+                });
             }
         }
     }
@@ -95,12 +105,23 @@ impl Orders {
         }
     }
 
-    /// Tells of the orders that are over: the mean delay as a multiple of the ordered one, 0 where nothing passed.
+    /// The relay reads no more from a sender for now.
+    pub fn see_full(&mut self, now: Nanos) {
+        let is_on = |order: &&mut Order| now >= order.from && now < order.to + order.each_way;
+        self.orders.iter_mut().filter(is_on).for_each(|order| order.was_full = true);
+    }
+
+    /// Tells of the orders that are over: the mean delay as a multiple of the ordered one. It is 0 where nothing passed, and where the
+    /// relay did more than to delay.
     pub fn tell(&mut self, now: Nanos) {
         let is_over = |order: &mut Order| now > order.to + order.each_way;
         for order in self.orders.extract_if(.., is_over) {
             let mean = order.late.0 as f64 / order.passed.max(1) as f64;
-            let share = if order.passed > 0 { 1.0 + mean / order.each_way.0.max(1) as f64 } else { 0.0 };
+            let share = if order.passed > 0 && !order.was_full {
+                1.0 + mean / order.each_way.0.max(1) as f64
+            } else {
+                0.0
+            };
             if let Some(path) = order.by.as_pathname() {
                 // Who has gone does not want to know.
                 let _ = self.socket.send_to(format!("dose {} {share}", order.from.0).as_bytes(), path);
@@ -161,6 +182,25 @@ mod tests {
         orders.tell(second(7));
         let count = own.recv(&mut line).unwrap();
         assert_eq!(&line[..count], b"dose 5000000000 0");
+    }
+
+    #[test]
+    fn a_relay_that_was_full_did_more_than_to_delay() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut orders = Orders::at(&dir.path().join("orders")).unwrap();
+        let own = UnixDatagram::bind(dir.path().join("doses")).unwrap();
+        own.send_to(b"delay 1000000000 2000000000 10000000", dir.path().join("orders")).unwrap();
+        orders.read(second(0));
+        orders.see_full(Nanos::from_millis(500));
+        orders.see(Nanos::from_millis(1100), Nanos::from_millis(1100));
+        let is_full = |orders: &Orders| orders.orders[0].was_full;
+        assert!(!is_full(&orders), "that was before");
+        orders.see_full(Nanos::from_millis(2005));
+        assert!(is_full(&orders), "what it delayed is still under way");
+        orders.tell(second(3));
+        let mut line = [0; 64];
+        let count = own.recv(&mut line).unwrap();
+        assert_eq!(&line[..count], b"dose 1000000000 0");
     }
 
     #[test]

@@ -223,6 +223,11 @@ impl Server {
             let (way, back) = if side == CLIENT { (up, down) } else { (down, up) };
             let Some(end) = &mut ends[side] else { return };
             if way.ended || !way.has_room() {
+                if !way.ended
+                    && let Some(orders) = &mut self.orders
+                {
+                    orders.see_full(monotonic());
+                }
                 // Epoll would report that an end is gone for as long as what it sent is under way.
                 if is_gone {
                     end.forget(epoll);
