@@ -72,10 +72,8 @@ const FEWEST_ROUNDS: usize = 4;
 const MOST_ROUNDS: usize = 6;
 /// Levels after the one with the large dose, at most: what is not known by then has its interval.
 const MOST_FURTHER: usize = 4;
-/// The share of the time for the large dose; what it leaves belongs to the small one. In more than that time there are few rounds: those
-/// that matter are slowed again.
+/// The share of the time for the large dose; what it leaves belongs to the small one.
 const FOR_LARGE: f64 = 0.5;
-const LONG_ENOUGH: Nanos = Nanos::from_secs(180);
 /// Short stops slow what computes; a wait goes on meanwhile.
 const SHORT: f64 = 0.2;
 const SHORT_STOP: Nanos = Nanos::from_millis(1);
@@ -288,7 +286,7 @@ impl<'a> Experiment<'a> {
             let (means, share, stop) = (Means::Occupy, OCCUPIED, OCCUPIED_FOR);
             perturbations.push(Perturbation { components: Vec::new(), means, share, stop });
         }
-        let time = Nanos::from_secs_f64(left.as_secs_f64() * FOR_LARGE).min(LONG_ENOUGH);
+        let time = Nanos::from_secs_f64(left.as_secs_f64() * FOR_LARGE);
         let purpose = "each part is slowed by much";
         self.level(Stage::Large, &perturbations, (MEASURED_LARGE, stop, in_flight, time, left), (0, purpose))
     }
