@@ -72,7 +72,8 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
         let by_stops = by_short_stops(&contenders, evidence);
         let is_one = by_stops.as_ref().is_some_and(|limit| limit.component.is_some());
         let by_path = pool(&contenders, evidence).filter(|_| !is_one);
-        if let Some(limit) = by_path.or(by_stops).or_else(|| held(&contenders, evidence)) {
+        let by_silence = || held(&contenders, evidence).or_else(|| coupled_by_silence(&contenders, evidence));
+        if let Some(limit) = by_path.or(by_stops).or_else(by_silence) {
             return found(limit);
         }
     }
@@ -347,6 +348,19 @@ fn which_by_relays(members: &[&Part], evidence: &Evidence<'_>) -> Option<String>
     })
 }
 
+/// Two components, of which one need not decide: after each of its stops others may work off some of what was not done meanwhile. That it
+/// only stands on the way of what ends is excluded, since then it would all be worked off.
+fn coupled_by_silence(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
+    let &[one, other] = contenders else { return None };
+    let members = [one, other];
+    let names = [one.components.first()?.clone(), other.components.first()?.clone()];
+    let pair = evidence.pair(&names).filter(|pair| decides(pair))?;
+    let stops_all = |part: &&Part| part.silence.is_always() && stops_others(part) && part.small.is_some();
+    let is_it = members.iter().all(stops_all) && members.iter().any(|part| decides(part));
+    let said = [one, other, pair].into_iter().map(effect_in_words).collect();
+    (is_it && evidence.missing.is_empty()).then(|| coupled(&members, said, evidence))
+}
+
 /// Two components each of which stops with the other.
 fn coupled(members: &[&Part], mut said: Vec<String>, evidence: &Evidence<'_>) -> Limit {
     said.extend(members.iter().map(|part| part.silence.in_words(&part.name())));
@@ -430,7 +444,8 @@ fn kind_of(used: &Used) -> LimitKind {
 fn use_in_words(used: &Used) -> Vec<String> {
     let mut said =
         vec![format!("it used {} of a processor while nothing was slowed", percent(used.processor))];
-    if used.waits > WAITS {
+    // Threads that a quota keeps from running wait for a processor, too.
+    if used.waits > WAITS && used.throttled <= THROTTLED {
         said.push(format!("it waited for a processor for {} of the time", percent(used.waits)));
     }
     if used.throttled > THROTTLED {

@@ -204,6 +204,28 @@ fn who_sometimes_holds_what_the_limit_needs_shares_a_lock_with_it() {
 }
 
 #[test]
+fn two_of_which_each_stops_all_are_coupled_though_one_is_made_up_for_in_part() {
+    let of = |elasticity: [f64; 3], silent, pair| {
+        let silence = Silence { stops: 30, silent, nearly_all: 30 - silent, ..Silence::default() };
+        let with_small = |part: Part| {
+            let small = Some(SmallDose { dose: 0.15, elasticity: part.elasticity });
+            Part { small, silence, ..part }
+        };
+        let parts = [
+            with_small(part(&["a"], LIMITS)),
+            with_small(part(&["b"], elasticity)),
+            part(&["a", "b"], pair),
+            part(&["c"], IDLE),
+        ];
+        said(&evidence(&parts))
+    };
+    assert_eq!(of([0.36, 0.49, 0.62], 30, LIMITS).unwrap(), ("a and b".into(), LimitKind::Coupled));
+    assert!(of([0.0, 0.35, 0.7], 30, LIMITS).is_err(), "it may only stand on the way of what ends");
+    assert!(of([0.36, 0.49, 0.62], 0, LIMITS).is_err(), "all goes on meanwhile");
+    assert!(of([0.36, 0.49, 0.62], 30, IDLE).is_err(), "both together do not decide");
+}
+
+#[test]
 fn nobody_is_named_where_nobody_decides() {
     let parts = [part(&["a"], IDLE), part(&["b"], IDLE)];
     let of = |evidence: Evidence<'_>| said(&evidence);
