@@ -216,7 +216,7 @@ pub fn contenders(levels: &[&LevelRecord]) -> Vec<String> {
 }
 
 /// The components that may decide the throughput, alone or with others, those that stop each other included.
-pub fn contend(levels: &[&LevelRecord]) -> Vec<String> {
+pub fn all_contenders(levels: &[&LevelRecord]) -> Vec<String> {
     contending(&parts(levels, &[], Estimate::of(1.0, None)))
 }
 
@@ -246,9 +246,7 @@ pub fn limited_by_path(levels: &[&LevelRecord], delays: &LevelRecord) -> Vec<Str
     let paths = path::of_level(delays, &[], f64::from(in_flight));
     let parts = parts(levels, &[], Estimate::of(1.0, None));
     let single: Vec<&Part> = parts.iter().filter(|part| part.components.len() == 1).collect();
-    argument::with_path(&single, &paths)
-        .map(|(two, _)| two.iter().flat_map(|part| part.components.clone()).collect())
-        .unwrap_or_default()
+    argument::keep_few_at_once(&single, &paths).iter().flat_map(|part| part.components.clone()).collect()
 }
 
 /// The two components that decide and stop each other, where that is known.

@@ -7,6 +7,7 @@ use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::PlatformPlan;
 use plimsoll_scenario::profile::Component;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -54,7 +55,7 @@ impl RelayOf {
         let open = |port: u16| {
             let own = UnixDatagram::bind(dir.join(format!("relay-{port}.doses"))).ok()?;
             own.set_nonblocking(true).ok()?;
-            let orders = dir.join(format!("relay-{port}.orders"));
+            let orders = dir.join(orders_file(port));
             orders.exists().then_some((own, orders))
         };
         RelayOf { component: component.to_owned(), line: port.and_then(open) }
@@ -87,6 +88,11 @@ impl RelayOf {
     }
 }
 
+/// The file at which the relay at a port hears orders.
+fn orders_file(port: impl Display) -> String {
+    format!("relay-{port}.orders")
+}
+
 /// The relays before a component that listens already, one for each of its ports.
 pub fn before(
     plan: &PlatformPlan,
@@ -104,9 +110,10 @@ pub fn before(
             command.extend(["--to".to_owned(), format!("127.0.0.1:{behind}")]);
         }
         command.extend(["--port".into(), format!("{{port:{port}}}")]);
-        // The longest port has five digits.
-        if dir.join("relay-65535.orders").as_os_str().len() <= LONGEST_PATH {
-            command.extend(["--control".into(), format!("{{dir}}/relay-{{port:{port}}}.orders")]);
+        // No port has more digits.
+        if dir.join(orders_file(u16::MAX)).as_os_str().len() <= LONGEST_PATH {
+            command
+                .extend(["--control".into(), format!("{{dir}}/{}", orders_file(format!("{{port:{port}}}")))]);
         }
         command.extend(relay.iter().flat_map(|relay| relay.options()));
         Component {

@@ -328,7 +328,7 @@ impl<'a> Experiment<'a> {
             return Step::Over(None);
         };
         let mut open = experiment::open(large);
-        open.retain(|effect| !effect.components.iter().any(|name| on_path.contains(name)));
+        open.retain(|effect| !has_any(&effect.components, on_path));
         let of = |part: &Slowable| {
             let effect = open.iter().find(|effect| effect.components == [part.component.clone()])?;
             Some(slowed(part, small_dose(effect), stop))
@@ -336,8 +336,7 @@ impl<'a> Experiment<'a> {
         let mut perturbations: Vec<Perturbation> = self.parts.iter().filter_map(of).collect();
         let is_open = |own: &Perturbation| open.iter().any(|effect| effect.components == own.components);
         let unsettled = experiment::unsettled(&[large]).into_iter().filter(|own| !is_open(own));
-        perturbations
-            .extend(unsettled.filter(|own| !own.components.iter().any(|name| on_path.contains(name))));
+        perturbations.extend(unsettled.filter(|own| !has_any(&own.components, on_path)));
         if perturbations.is_empty() {
             return self.again(done, on_path, left);
         }
@@ -350,7 +349,7 @@ impl<'a> Experiment<'a> {
             return Step::Over(None);
         }
         let mut perturbations = if slowed.len() > 1 { experiment::unsettled(slowed) } else { Vec::new() };
-        perturbations.retain(|own| !own.components.iter().any(|name| on_path.contains(name)));
+        perturbations.retain(|own| !has_any(&own.components, on_path));
         if on_path.is_empty() && !slowed.iter().any(|level| slows_pairs(level)) {
             perturbations.extend(self.pairs_of(&experiment::contenders(slowed), slowed));
         }
@@ -495,6 +494,11 @@ impl<'a> Experiment<'a> {
 fn small_dose(large: &Effect) -> f64 {
     let dose = (1.0 - ROOM / large.capacity()).clamp(*SMALL.start(), *SMALL.end());
     SAMPLES_OF_STOP as f64 / (SAMPLES_OF_STOP as f64 / dose).round()
+}
+
+/// Whether some components are among those of that name.
+fn has_any(components: &[String], names: &[String]) -> bool {
+    components.iter().any(|name| names.contains(name))
 }
 
 /// What was slowed in the blocks of a level.

@@ -296,20 +296,21 @@ fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evidence<'_>) -
     found(coupled(deciding, said, evidence))
 }
 
-/// The components that decide, and the path to one of them on which they keep few operations at once.
-pub fn with_path<'a, 'b>(parts: &[&'a Part], paths: &'b [Path]) -> Option<(Vec<&'a Part>, &'b Path)> {
+/// The components that decide together, where few operations can be at once on the path to one of them; none elsewhere.
+pub fn keep_few_at_once<'a>(parts: &[&'a Part], paths: &[Path]) -> Vec<&'a Part> {
     let deciding: Vec<&Part> = parts.iter().copied().filter(|part| decides(part)).collect();
-    let is_theirs = |path: &&Path| deciding.iter().any(|part| part.components == [path.component.clone()]);
-    let path = paths.iter().filter(is_theirs).find(|path| path.at_once.is_some())?;
-    (deciding.len() > 1).then_some((deciding, path))
+    let is_theirs = |path: &Path| deciding.iter().any(|part| part.components == [path.component.clone()]);
+    let is_bound = paths.iter().any(|path| path.at_once.is_some() && is_theirs(path));
+    if deciding.len() > 1 && is_bound { deciding } else { Vec::new() }
 }
 
 /// Components that decide together, which keep few operations at once on the path to one of them. That something else limits is excluded by
 /// the delays: it would leave room. Who computes all the time may limit by itself, since it is kept from that while it waits for others.
 fn pool(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
-    let (members, _) = with_path(contenders, evidence.paths).filter(|_| evidence.missing.is_empty())?;
+    let members = keep_few_at_once(contenders, evidence.paths);
     let is_busy = |part: &&Part| evidence.used_by(part).is_none_or(|used| used.computes());
-    if !may_as_well(contenders, &members).is_empty() || members.iter().any(is_busy) {
+    let is_open = !evidence.missing.is_empty() || !may_as_well(contenders, &members).is_empty();
+    if members.is_empty() || is_open || members.iter().any(is_busy) {
         return None;
     }
     let mut said: Vec<String> = paths_in_words(&members, evidence).collect();

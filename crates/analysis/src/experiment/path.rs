@@ -20,6 +20,8 @@ const FEW: f64 = 0.5;
 const APART: f64 = 3.0;
 /// The most room that there may be, as a part of the time from one operation's end to the next.
 const ROOM: f64 = 0.15;
+/// The same part, by which throughput may fall more than the places explain.
+const MORE: f64 = 0.3;
 
 /// The path to a component, as the relay before it delayed it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -93,7 +95,7 @@ fn bound<'a, I: Iterator<Item = &'a Seen>>(delays: &[Nanos], of: impl Fn(Nanos) 
     let per_second: Vec<f64> = of(long).map(|seen| seen.longer_by(long)).collect();
     let ends = effect::student(&per_second).filter(|ends| ends.lo > 0.0)?;
     let mean = per_second.iter().sum::<f64>() / per_second.len() as f64;
-    let has_no_room = at_zero - half > -ROOM && at_zero + half < 2.0 * ROOM && short_ends.lo > 0.0;
+    let has_no_room = at_zero - half > -ROOM && at_zero + half < MORE && short_ends.lo > 0.0;
     let at_once = Interval { lo: 1.0 / ends.hi, hi: 1.0 / ends.lo };
     has_no_room.then(|| Estimate::of(1.0 / mean, Some(at_once)))
 }

@@ -40,7 +40,7 @@ impl Experiment<'_> {
         else {
             return Step::Over(None);
         };
-        let contend = experiment::contend(&[large]);
+        let contend = experiment::all_contenders(&[large]);
         let has_relay =
             |name: &&String| self.parts.iter().any(|part| part.component == **name && part.has_relay);
         let before: Vec<&String> = contend.iter().filter(has_relay).collect();
