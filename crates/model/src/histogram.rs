@@ -1,26 +1,26 @@
 //! A histogram of spans of time.
 
+mod encoding;
+mod layout;
 mod packed;
+mod spread;
 
 use crate::Nanos;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use layout::{lowest_equivalent, width};
 use packed::Packed;
+use spread::Spread;
 use std::fmt;
 
-/// Significant digits.
-const DIGITS: u8 = 3;
 /// Longest span told apart from longer ones: one hour. Longer spans count as one hour.
 const HIGHEST: u64 = 3_600_000_000_000;
 
 /// An HdrHistogram of non-negative spans with three significant digits, from 1 ns to one hour.
 /// Histograms merge exactly; percentiles are never averaged.
 ///
-/// One that is made to record is spread out, in over 100 KB; one that is read back, or begins as
-/// [`Histogram::packed`], is packed, in two to four bytes a bucket that occurs, and stays so. Both tell the same.
+/// One that is made to record has a counter for each bucket, in up to 280 KB. One that is read back, or begins as
+/// [`Histogram::packed`], has two to four bytes for each bucket that occurs. Both say the same.
 #[derive(Clone)]
 pub struct Histogram(Form);
-
-type Spread = hdrhistogram::Histogram<u64>;
 
 #[derive(Clone)]
 enum Form {
@@ -36,7 +36,7 @@ pub struct NotAHistogram(String);
 impl Histogram {
     /// An empty histogram to record in, which grows with what it sees.
     pub fn new() -> Histogram {
-        Histogram(Form::Spread(spread()))
+        Histogram(Form::Spread(Spread::default()))
     }
 
     /// An empty histogram in little memory, to merge others into.
@@ -54,22 +54,16 @@ impl Histogram {
     pub fn record_n(&mut self, span: Nanos, count: u64) {
         let value = (span.0.max(0) as u64).min(HIGHEST);
         match &mut self.0 {
-            Form::Spread(spread) => {
-                // An auto-resizing histogram takes every value up to HIGHEST; only memory exhaustion could refuse it.
-                let _ = spread.record_n(value, count);
-            }
+            Form::Spread(spread) => spread.add(value, count),
             Form::Packed(packed) => packed.add(std::iter::once((value, count))),
         }
     }
 
     /// Adds every observation of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
-        match (&mut self.0, &other.0) {
-            (Form::Spread(spread), Form::Spread(other)) => {
-                let _ = spread.add(other);
-            }
-            (Form::Spread(spread), Form::Packed(other)) => fill(spread, other),
-            (Form::Packed(packed), _) => packed.add(other.buckets()),
+        match &mut self.0 {
+            Form::Spread(spread) => other.buckets().for_each(|(value, count)| spread.add(value, count)),
+            Form::Packed(packed) => packed.add(other.buckets()),
         }
     }
 
@@ -84,7 +78,7 @@ impl Histogram {
     /// How many observations there are.
     pub fn count(&self) -> u64 {
         match &self.0 {
-            Form::Spread(spread) => spread.len(),
+            Form::Spread(spread) => spread.total(),
             Form::Packed(packed) => packed.total(),
         }
     }
@@ -94,40 +88,44 @@ impl Histogram {
         self.count() == 0
     }
 
-    /// The mean in nanoseconds, `None` when empty.
+    /// The mean of the middles of the buckets in nanoseconds, `None` when empty.
     pub fn mean(&self) -> Option<f64> {
-        (!self.is_empty()).then(|| match &self.0 {
-            Form::Spread(spread) => spread.mean(),
-            Form::Packed(packed) => packed.mean(),
-        })
+        let total = self.count() as f64;
+        let part = |(value, count)| {
+            let middle = lowest_equivalent(value) + width(value) / 2;
+            middle as f64 * count as f64 / total
+        };
+        (!self.is_empty()).then(|| self.buckets().map(part).sum())
     }
 
     /// The largest observation, `None` when empty.
     pub fn max(&self) -> Option<Nanos> {
         let max = match &self.0 {
             Form::Spread(spread) => spread.max(),
-            Form::Packed(packed) => packed.max(),
+            Form::Packed(packed) => packed.buckets().last().map(|(value, _)| value),
         };
-        (!self.is_empty()).then_some(Nanos(max as i64))
+        max.map(|max| Nanos(max as i64))
     }
 
     /// The smallest observation, `None` when empty.
     pub fn min(&self) -> Option<Nanos> {
-        let min = match &self.0 {
-            Form::Spread(spread) => spread.min(),
-            Form::Packed(packed) => packed.min(),
-        };
-        (!self.is_empty()).then_some(Nanos(min as i64))
+        self.buckets().next().map(|(value, _)| Nanos(lowest_equivalent(value) as i64))
     }
 
     /// The value at or below which the fraction `q` of the observations lies, `None` when empty.
     /// Whether there are enough observations for `q` is the caller's question.
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
-        let at = || match &self.0 {
-            Form::Spread(spread) => spread.value_at_quantile(q),
-            Form::Packed(packed) => packed.quantile(q),
-        };
-        (!self.is_empty()).then(|| Nanos(at() as i64))
+        if q == 0.0 {
+            return self.min();
+        }
+        let wanted = ((q.min(1.0) * self.count() as f64).ceil() as u64).max(1);
+        let mut seen = 0u64;
+        let mut reached = self.buckets().skip_while(|(_, count)| {
+            seen = seen.saturating_add(*count);
+            seen < wanted
+        });
+        // Of more observations than can be counted, the last ones are not reached.
+        reached.next().map(|(value, _)| Nanos(value as i64)).or_else(|| self.max())
     }
 
     /// Observations longer than that, as far as buckets tell them apart.
@@ -142,53 +140,19 @@ impl Histogram {
             Form::Spread(spread) => (Some(spread), None),
             Form::Packed(packed) => (None, Some(packed)),
         };
-        let spread = spread.into_iter().flat_map(buckets_of);
+        let spread = spread.into_iter().flat_map(Spread::buckets);
         spread.chain(packed.into_iter().flat_map(Packed::buckets))
     }
 
-    /// The bytes kept in the run store: HdrHistogram's V2 format, deflated.
+    /// The bytes kept in the run store: HdrHistogram's V2 format, compressed.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        let mut serializer = V2DeflateSerializer::new();
-        // Writing to a Vec cannot fail, and every histogram of ours is within the format's limits.
-        let _ = match &self.0 {
-            Form::Spread(spread) => serializer.serialize(spread, &mut bytes),
-            Form::Packed(packed) => {
-                let mut spread = spread();
-                fill(&mut spread, packed);
-                serializer.serialize(&spread, &mut bytes)
-            }
-        };
-        bytes
+        encoding::encode(self.buckets())
     }
 
-    /// Reads what `encode` wrote.
-    pub fn decode(mut bytes: &[u8]) -> Result<Histogram, NotAHistogram> {
-        let histogram: Spread =
-            Deserializer::new().deserialize(&mut bytes).map_err(|error| NotAHistogram(error.to_string()))?;
-        if histogram.low() != 1 || histogram.sigfig() != DIGITS {
-            return Err(NotAHistogram("its buckets are others".into()));
-        }
-        Ok(Histogram(Form::Packed(Packed::of(buckets_of(&histogram)))))
-    }
-}
-
-fn spread() -> Spread {
-    // Three significant digits are within 0..=5, the only thing that this call checks.
-    #[allow(clippy::expect_used)]
-    let mut histogram = Spread::new(DIGITS).expect("3 significant digits are allowed");
-    histogram.auto(true);
-    histogram
-}
-
-fn buckets_of(spread: &Spread) -> impl Iterator<Item = (u64, u64)> + '_ {
-    spread.iter_recorded().map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
-}
-
-/// Each bucket's highest value belongs to it, and so is counted where it came from.
-fn fill(spread: &mut Spread, packed: &Packed) {
-    for (value, count) in packed.buckets() {
-        let _ = spread.record_n(value, count);
+    /// Reads what `encode` wrote, and what any other implementation writes of such a histogram.
+    pub fn decode(bytes: &[u8]) -> Result<Histogram, NotAHistogram> {
+        let buckets = encoding::decode(bytes).map_err(NotAHistogram)?;
+        Ok(Histogram(Form::Packed(Packed::of(buckets.into_iter()))))
     }
 }
 
@@ -270,7 +234,7 @@ mod tests {
         }
         assert_eq!(packed.encode(), spread.encode());
         let Form::Packed(packed) = Histogram::packed().0 else { panic!("an empty one is packed") };
-        assert_eq!((packed.min(), packed.max(), packed.total()), (0, 0, 0));
+        assert_eq!((packed.total(), packed.buckets().count()), (0, 0));
     }
 
     #[test]

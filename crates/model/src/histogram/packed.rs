@@ -1,10 +1,7 @@
 //! A histogram in little memory: its occupied buckets alone, as a rule in two to four bytes each.
 
+use super::layout::{highest, index_of};
 use std::iter::Peekable;
-
-/// Values below this have a bucket each; above, buckets are twice as wide with each power of two (HdrHistogram's layout
-/// with three significant digits).
-const FINE: u64 = 2048;
 
 /// The occupied buckets of a histogram in rising order: for each the distance from the one before and its count, as
 /// variable-length integers (LEB128).
@@ -47,37 +44,6 @@ impl Packed {
             Some((highest(index), read(&mut rest)?))
         })
     }
-
-    /// The mean of the middles of the buckets.
-    pub fn mean(&self) -> f64 {
-        let part = |(value, count)| {
-            let middle = lowest_equivalent(value) + width(value) / 2;
-            middle as f64 * count as f64 / self.total as f64
-        };
-        self.buckets().map(part).sum()
-    }
-
-    /// The smallest value of the lowest occupied bucket.
-    pub fn min(&self) -> u64 {
-        self.buckets().next().map_or(0, |(value, _)| lowest_equivalent(value))
-    }
-
-    /// The largest value of the highest occupied bucket.
-    pub fn max(&self) -> u64 {
-        self.buckets().last().map_or(0, |(value, _)| value)
-    }
-
-    /// The highest value of the bucket in which the fraction `q` of the observations is reached.
-    pub fn quantile(&self, q: f64) -> u64 {
-        let wanted = ((q.min(1.0) * self.total as f64).ceil() as u64).max(1);
-        let mut seen = 0u64;
-        let reached = self.buckets().find(|(_, count)| {
-            seen = seen.saturating_add(*count);
-            seen >= wanted
-        });
-        let value = reached.map_or_else(|| self.max(), |(value, _)| value);
-        if q == 0.0 { lowest_equivalent(value) } else { value }
-    }
 }
 
 /// Two rows of buckets as one.
@@ -105,30 +71,6 @@ where
             Some((value, count.saturating_add(other)))
         }
     }
-}
-
-/// How far the values of a bucket are apart, as a power of two.
-fn shift(value: u64) -> u32 {
-    (value / (FINE / 2)).checked_ilog2().unwrap_or(0)
-}
-
-fn width(value: u64) -> u64 {
-    1 << shift(value)
-}
-
-fn lowest_equivalent(value: u64) -> u64 {
-    value & !(width(value) - 1)
-}
-
-fn index_of(value: u64) -> u64 {
-    u64::from(shift(value)) * (FINE / 2) + (value >> shift(value))
-}
-
-/// The highest value of a bucket.
-fn highest(index: u64) -> u64 {
-    let shift = (index / (FINE / 2)).saturating_sub(1);
-    let lowest = (index - shift * (FINE / 2)) << shift;
-    lowest + ((1 << shift) - 1)
 }
 
 fn write(bytes: &mut Vec<u8>, mut number: u64) {
