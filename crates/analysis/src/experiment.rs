@@ -112,6 +112,9 @@ pub struct Part {
     /// The dose from which the elasticity follows.
     #[serde(skip)]
     dose: f64,
+    /// The elasticity by the large dose of long stops.
+    #[serde(skip)]
+    by_large: Estimate,
     /// What a small dose of long stops did.
     #[serde(skip)]
     small: Option<SmallDose>,
@@ -228,8 +231,19 @@ fn contending(parts: &[Part]) -> Vec<String> {
 /// Whether it is known from a large dose that full processors limit, by what components used while nothing was slowed.
 pub fn processors_limit(large: &LevelRecord, untouched: &LevelRecord, components: &[ComponentUsage]) -> bool {
     let parts = parts(&[large], &[], Estimate::of(1.0, None));
-    let decide = parts.iter().any(|part| part.means == Means::Occupy && argument::decides(part));
-    decide && evidence::are_full(&evidence::used_in(untouched, components))
+    argument::full_processors(&parts, &evidence::used_in(untouched, components)).is_some()
+}
+
+/// The components whose quota kept them from running for a while, in a level in which nothing was slowed.
+pub fn used_up_quotas(untouched: &LevelRecord, components: &[ComponentUsage]) -> Vec<String> {
+    let used = evidence::used_in(untouched, components);
+    used.into_iter().filter(|(_, used)| used.is_throttled()).map(|(name, _)| name).collect()
+}
+
+/// Whether some of those computed all the time, in a level in which nothing was slowed.
+pub fn compute_all_the_time(names: &[String], untouched: &LevelRecord, components: &[ComponentUsage]) -> bool {
+    let used = evidence::used_in(untouched, components);
+    names.iter().any(|name| used.get(name).is_some_and(|used| used.computes()))
 }
 
 /// Whether short stops have told which component decides alone, whatever it does meanwhile.
@@ -368,7 +382,10 @@ struct Doses<'a> {
 /// A part by its effects: the small dose goes before the large one, which can pass a bound that lies near.
 fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part {
     let agrees = |small: &&Effect| {
-        let within = small.interval.is_some_and(|own| (own.lo..=own.hi).contains(&large.elasticity));
+        // An interval that is too wide agrees with anything.
+        let within = small.interval.is_some_and(|own| {
+            (own.lo..=own.hi).contains(&large.elasticity) && own.hi - own.lo <= 2.0 * SETTLED
+        });
         within && large.elasticity > NEARLY_ALL
     };
     let told = small.filter(|small| !agrees(small)).unwrap_or(large);
@@ -389,6 +406,7 @@ fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part 
         elasticity: Estimate::of(told.elasticity, told.interval),
         under_short_stops: short.map(|short| Estimate::of(short.elasticity, short.interval)),
         dose: told.dose,
+        by_large: Estimate::of(large.elasticity, large.interval),
         small: small.map(|small| SmallDose {
             dose: small.dose,
             elasticity: Estimate::of(small.elasticity, small.interval),

@@ -39,7 +39,8 @@ pub enum LimitKind {
     Waiting,
     /// The processors that several components share.
     Processors,
-    /// Something that only one of several components can have at a time, such as a lock.
+    /// Only one of several components works at a time, and each now and then without the other one: they share something such as a lock, or
+    /// one calls the other for some operations only.
     Lock,
     /// Components keep few operations at once, as by a pool of connections or workers that wait for an answer.
     Pool,
@@ -66,7 +67,9 @@ impl Limit {
             LimitKind::Quota => one(": its quota of processor time is used up"),
             LimitKind::Waiting => one(": its workers are occupied without computing"),
             LimitKind::Processors => several(": all components share them"),
-            LimitKind::Lock => several(": they share something that one has at a time"),
+            LimitKind::Lock => several(
+                ": only one of them works at a time, as with a lock, or a call that some operations make",
+            ),
             LimitKind::Pool => several(": they keep few operations at once, and each until it is through"),
             LimitKind::Coupled => several(
                 ": each stops while the other does, as with a call, a small pool or a lock between them",

@@ -20,12 +20,12 @@ pub enum Means {
 }
 
 /// A component that can be slowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Slowable {
     /// Its name.
     pub component: String,
-    /// Whether it has a quota of processor time of its own.
-    pub has_quota: bool,
+    /// Its own quota of processor time, in processors.
+    pub quota: Option<f64>,
     /// Whether a relay stands before it.
     pub has_relay: bool,
 }

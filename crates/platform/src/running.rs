@@ -438,7 +438,7 @@ impl Platform {
         }
         let part = |running: &Running| Slowable {
             component: running.name.clone(),
-            has_quota: running.quota().processors.is_some(),
+            quota: running.quota().processors,
             has_relay: self.relays_before(&running.name).next().is_some(),
         };
         self.components.iter().filter(|running| running.relay.is_none()).map(part).collect()

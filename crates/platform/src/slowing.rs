@@ -5,6 +5,7 @@ use crate::control_group::ControlGroups;
 use crate::line::{How, Slowdown, Told};
 use crate::precedence::take_precedence;
 use crate::tree::{Descendant, descendants};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::VecDeque;
 use std::mem::take;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 /// How often it is looked for processes that others have started while those were stopped.
 const LOOKS: usize = 8;
+/// How often it is tried to give a quota back at once.
+const TRIES: usize = 10;
 /// How long the last doses may take to be told.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -141,10 +144,8 @@ impl Slowing {
             // One that was killed meanwhile is no failure.
             let _ = kill_process(process, Signal::CONT);
         }
-        if take(&mut now.is_cut) {
-            // The group is there until this process ends, with a file that it has written before.
-            let _ = self.groups.leave(1.0);
-        }
+        // The group is there until this process ends, with a file that it has written before. Where that fails, it is done again later.
+        now.is_cut = now.is_cut && (0..TRIES).all(|_| self.groups.leave(1.0).is_err());
         now.taken += now.since.take().map_or(0, |since| end - since);
     }
 
@@ -169,24 +170,28 @@ impl Slowing {
 
 impl Now {
     /// Stops all that descends from this process, but not what somebody else has stopped, who alone may continue it: when the
-    /// last was stopped; `None` where there was none.
+    /// last was stopped; `None` where there was none, and where one goes on: it may belong to another user.
     fn stop_all(&mut self) -> Option<i64> {
         let mut last = None;
         for _ in 0..LOOKS {
             let before = self.stopped.len();
             for Descendant { process, is_stopped } in descendants() {
                 // One that the kernel is busy for stops a moment later.
-                let is_open = !is_stopped && !self.stopped.contains(&process);
-                // One that has just ended is no failure.
-                if is_open && kill_process(process, Signal::STOP).is_ok() {
-                    self.stopped.push(process);
+                if is_stopped || self.stopped.contains(&process) {
+                    continue;
+                }
+                match kill_process(process, Signal::STOP) {
+                    Ok(()) => self.stopped.push(process),
+                    // One that has just ended is no failure.
+                    Err(Errno::SRCH) => {}
+                    Err(_) => return None,
                 }
             }
             if self.stopped.len() == before {
-                break;
+                return last;
             }
             last = Some(monotonic());
         }
-        last
+        None
     }
 }

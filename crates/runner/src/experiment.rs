@@ -42,6 +42,8 @@ const OPERATIONS_IN_STOP: f64 = 40.0;
 /// Where a component has a quota: it is renewed in such periods, and blocks hold many of them, a whole number.
 const QUOTA_PERIOD: Nanos = Nanos::from_millis(100);
 const SHORTEST_STOP_WITH_QUOTA: Nanos = Nanos::from_millis(150);
+/// The least quota that the kernel grants, in processors.
+const LEAST_QUOTA: f64 = 0.01;
 /// The shortest sample of a level.
 const SHORTEST_SAMPLE: Nanos = Nanos::from_millis(10);
 /// A stop that is not so many times as long as an operation alone says nothing of a worker that waits.
@@ -60,9 +62,9 @@ const OCCUPIED: f64 = 0.5;
 const OCCUPIED_FOR: Nanos = Nanos::from_millis(5);
 /// Samples of a stop; a cycle of the large dose has five.
 const SAMPLES_OF_STOP: i64 = 3;
-/// Samples of a block before those that count, in which the queues change: of a slowed one, and of the untouched one behind it, in
-/// which a part that has little room works off what waited for it.
-const REST: u16 = 14;
+/// Samples of a block before those that count, in which the queues change: of a slowed one, whole cycles of the large dose, and of the
+/// untouched one behind it, in which a part that has little room works off what waited for it.
+const REST: u16 = 15;
 const REST_AFTER: u16 = 30;
 /// Samples that count in each block, at least: whole cycles.
 const MEASURED_LARGE: u16 = 20;
@@ -174,6 +176,11 @@ impl<'a> Experiment<'a> {
                     let slowed: Vec<&LevelRecord> = slowed.iter().collect();
                     return self.slower((alone, last), &slowed, components, left);
                 }
+                // One that leaves its quota unused is slowed by stops: a smaller quota would change nothing of it.
+                let used_up = experiment::used_up_quotas(last, components);
+                for part in self.parts.iter_mut().filter(|part| !used_up.contains(&part.component)) {
+                    part.quota = None;
+                }
                 let (stop, in_flight) = match self.measures(alone, last) {
                     Ok(measures) => measures,
                     Err(why) => return Step::Over(Some(format!("nothing was slowed: {why}"))),
@@ -256,7 +263,7 @@ impl<'a> Experiment<'a> {
                 Nanos::from_secs_f64((alone * FEWEST_TIMES / LONGEST_STOP).ceil())
             ));
         }
-        let has_quota = self.parts.iter().any(|part| part.has_quota);
+        let has_quota = self.parts.iter().any(has_quota);
         let shortest = if has_quota { SHORTEST_STOP_WITH_QUOTA } else { SHORTEST_STOP };
         let wanted = (alone * LONGER).max(OPERATIONS_IN_STOP / rate).max(shortest.as_secs_f64());
         // With fewer operations in flight than that takes, others would run out of work.
@@ -291,8 +298,9 @@ impl<'a> Experiment<'a> {
         self.level(Stage::Large, &perturbations, (MEASURED_LARGE, stop, in_flight, time, left), (0, purpose))
     }
 
-    /// Short stops of components that seem to decide, each of them. Where one that computes stops those that wait for it, that tells more
-    /// than the small doses, and sooner.
+    /// Short stops of components that seem to decide, each of them. Where one that computes stops those that wait for it, that shows more
+    /// than the small doses, and sooner. Of one that decides alone and computes all the time, they show whether that is what operations
+    /// wait for: a thread may spin while others of it wait.
     fn short(
         &self,
         (large, saturated): (&LevelRecord, &LevelRecord),
@@ -304,7 +312,8 @@ impl<'a> Experiment<'a> {
         let measures = large.start.longest_stop().zip(large.start.load.in_flight());
         match measures {
             Some((stop, in_flight))
-                if contenders.len() > 1 && contenders.iter().any(|name| used(name) > COMPUTES) =>
+                if contenders.iter().any(|name| used(name) > COMPUTES)
+                    && (contenders.len() > 1 || experiment::compute_all_the_time(&contenders, saturated, components)) =>
             {
                 let short: Vec<Perturbation> = contenders.into_iter().map(stopped_shortly).collect();
                 self.further(&short, (stop, in_flight, left), 1)
@@ -316,7 +325,7 @@ impl<'a> Experiment<'a> {
     /// Those of some components that stops slow: of a quota, they would only use what it withholds anyway.
     fn stoppable(&self, mut components: Vec<String>) -> Vec<String> {
         let is_stoppable =
-            |name: &String| self.parts.iter().any(|part| part.component == *name && !part.has_quota);
+            |name: &String| self.parts.iter().any(|part| part.component == *name && !has_quota(part));
         components.retain(is_stoppable);
         components
     }
@@ -544,6 +553,18 @@ fn pairs(components: &[String], stop: Nanos) -> Vec<Perturbation> {
 
 /// A component that is slowed by the means that fits it: where a quota limits, stops would only eat what it leaves unused.
 fn slowed(part: &Slowable, share: f64, stop: Nanos) -> Perturbation {
-    let means = if part.has_quota { Means::Quota } else { Means::Stop };
+    let (means, share) = match most_cut(part) {
+        Some(most) => (Means::Quota, share.min(most)),
+        None => (Means::Stop, share),
+    };
     Perturbation { components: vec![part.component.clone()], means, share, stop }
+}
+
+/// The share by which its quota can be cut; `None` where it has none, or none that can be cut by enough.
+fn most_cut(part: &Slowable) -> Option<f64> {
+    part.quota.map(|quota| 1.0 - LEAST_QUOTA / quota).filter(|most| most >= SMALL.end())
+}
+
+fn has_quota(part: &Slowable) -> bool {
+    most_cut(part).is_some()
 }

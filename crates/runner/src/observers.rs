@@ -222,6 +222,7 @@ impl InSimulation {
                 at: now,
                 window: now - since,
                 cpu,
+                throttled: used.throttled - before.throttled,
                 busiest_thread: Some(Nanos(cpu.0 / i64::from(used.threads.max(1)))),
                 run_delay: Some(starved),
                 held_by_others: Some(starved),

@@ -70,6 +70,8 @@ pub struct Station {
     shared: (Nanos, Nanos),
     /// The quota's present period, and what was used of it.
     period: (i64, Nanos),
+    /// How long the quota has kept jobs from beginning, and up to when that is counted.
+    pub throttled: (Nanos, Nanos),
     /// From when up to when orders cut the quota, and by which share.
     cuts: Vec<(Nanos, Nanos, f64)>,
     /// From when up to when orders delay what is sent to it and comes from it, and by how much each way.
@@ -118,6 +120,7 @@ impl Station {
             sharing: Vec::new(),
             shared: (Nanos::ZERO, Nanos::ZERO),
             period: (0, Nanos::ZERO),
+            throttled: (Nanos::ZERO, Nanos::ZERO),
             cuts: Vec::new(),
             delays: Vec::new(),
             alive: true,
@@ -314,6 +317,9 @@ impl Station {
             let most = Nanos((PERIOD.0 as f64 * quota * self.left_of_quota(begin)) as i64);
             if self.period.1 < most {
                 self.period.1 += processor;
+                let (so_far, counted) = self.throttled;
+                let more = (begin - now.max(counted)).max(Nanos::ZERO);
+                self.throttled = (so_far + more, counted.max(begin));
                 return begin;
             }
             self.period = (self.period.0 + 1, self.period.1 - most);

@@ -67,6 +67,8 @@ pub struct Used {
     pub threads: u16,
     /// Time that it waited for a processor that others held.
     pub starved: Nanos,
+    /// Time for which its quota kept it from running.
+    pub throttled: Nanos,
     /// Of the generator: time that the hypervisor took from it.
     pub stolen: Nanos,
     /// Of the generator: how often it was put on a processor.
@@ -249,6 +251,7 @@ impl Simulation {
                 processor: station.processor,
                 threads: station.threads(),
                 starved: station.starved,
+                throttled: station.throttled.0,
                 ..Used::default()
             };
             (station.name().to_owned(), used)
@@ -308,7 +311,7 @@ impl Simulation {
     pub fn slowable(&self) -> Vec<Slowable> {
         let part = |station: &StationSpec| Slowable {
             component: station.name.clone(),
-            has_quota: station.quota.is_some(),
+            quota: station.quota,
             has_relay: station.relay,
         };
         self.world().spec.stations.iter().map(part).collect()

@@ -23,11 +23,11 @@ const COMPUTES: f64 = 0.1;
 const WAITS: f64 = 0.1;
 /// Share of the time in which processes of the host waited for a disk or memory, from which on that is worth a word.
 const PRESSED: f64 = 0.1;
-/// Share of the time for which a quota must keep a component from running to be what limits it.
-const THROTTLED: f64 = 0.2;
 /// Share of operations that were refused from which on a platform refuses because it has a limit: many are in flight, and a refusal is
 /// quick, so that nearly all are refused then. Fewer may be refused for what they are.
 const REFUSED: f64 = 0.5;
+/// A bound on the load refuses no more than this share of operations that come one at a time.
+const REFUSED_ALONE: f64 = 0.05;
 /// Share of operations that were refused from which on that is worth a word.
 const SOME_REFUSED: f64 = 0.02;
 /// Share of operations without an end from which on their places are missing: fewer are in flight than it seems.
@@ -57,10 +57,44 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
     if let Some(open) = unfit(evidence) {
         return unknown(open);
     }
-    if let Some(shared) = evidence.shared().filter(|shared| decides(shared) && evidence.processors_are_full())
-    {
+    if let Some(shared) = full_processors(evidence.parts, &evidence.used) {
         return Argument { processors_are_full: true, ..found(processors(shared, evidence)) };
     }
+    let mut argument = of_components(evidence);
+    let slowed = |name: &&String| *name != super::effect::PROCESSORS;
+    let missing: Vec<&str> = evidence.missing.iter().filter(slowed).map(String::as_str).collect();
+    let is_of_components =
+        |limit: &Limit| limit.component.is_some() || !limit.components.is_empty();
+    match argument.limits.iter().find(|limit| is_of_components(limit)) {
+        Some(limit) if !missing.is_empty() => {
+            let (name, missing) = (limit.name(), missing.join(", "));
+            return unknown(format!("{name} may limit the load, but {missing} could not be slowed"));
+        }
+        _ => {}
+    }
+    if let Some(used) = evidence.generator.filter(|used| *used > GENERATOR) {
+        let said = format!("against it: a load thread used {} of its processor", percent(used));
+        let own = argument.limits.iter_mut().filter(|limit| is_of_components(limit));
+        own.for_each(|limit| limit.evidence.push(said.clone()));
+    }
+    argument
+}
+
+/// The platform's processors, where they limit: occupying them slows the platform by that, and the components use all of them. A thread that
+/// has one of several processors for itself, and decides, would gain nothing by more of them.
+pub fn full_processors<'a>(parts: &'a [Part], used: &BTreeMap<String, Used>) -> Option<&'a Part> {
+    let several = super::evidence::processors_of(used).is_some_and(|processors| processors > 1.5);
+    let has_own = |part: &Part| {
+        let own = part.components.first().filter(|_| part.components.len() == 1);
+        decides(part) && own.and_then(|name| used.get(name)).is_some_and(Used::has_full_thread)
+    };
+    let shared = parts.iter().find(|part| part.means == Means::Occupy)?;
+    let is_it = decides(shared) && super::evidence::are_full(used);
+    (is_it && !(several && parts.iter().any(has_own))).then_some(shared)
+}
+
+/// What is said of the components, and of what is beside the platform.
+fn of_components(evidence: &Evidence<'_>) -> Argument {
     let deciding: Vec<&Part> = evidence.single().filter(|part| decides(part)).collect();
     // What a large dose does to a part that comes near to the limit is excluded by a small one alone.
     let may_decide = |part: &&Part| {
@@ -113,9 +147,10 @@ fn unfit(evidence: &Evidence<'_>) -> Option<String> {
             percent(evidence.kept_from_generator)
         ));
     }
-    let part = evidence.single().find(|part| part.elasticity.ends()[0] > TOO_MUCH)?;
+    let lost_more = |part: &&Part| [part.elasticity, part.by_large].iter().any(|own| own.ends()[0] > TOO_MUCH);
+    let part = evidence.single().find(lost_more)?;
     Some(format!(
-        "{}: it lost more than the stops explain, as where something has to be repeated after each",
+        "{}: the platform lost more than the stops explain, as where something has to be repeated after each",
         effect_in_words(part)
     ))
 }
@@ -140,19 +175,6 @@ fn one(own: &Part, contenders: &[&Part], evidence: &Evidence<'_>) -> Argument {
             others.join(", ")
         ));
     }
-    let components: Vec<&str> = evidence
-        .missing
-        .iter()
-        .map(String::as_str)
-        .filter(|name| *name != super::effect::PROCESSORS)
-        .collect();
-    if !components.is_empty() {
-        return unknown(format!(
-            "{} decides the throughput, but {} could not be slowed",
-            own.name(),
-            components.join(", ")
-        ));
-    }
     found(alone(own, own.elasticity, excluded(&[own], evidence), evidence))
 }
 
@@ -173,9 +195,9 @@ fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit
     let computes = |part: &Part| evidence.used_by(part).is_some_and(|used| used.computes());
     if let Some(own) = alone_by_short_stops(contenders, computes) {
         let said = format!(
-            "with short stops, which a component sleeps through while it waits, elasticities are {told}"
+            "with short stops, which a wait outlasts, elasticities are {told}"
         );
-        let is_it = decides(own) && evidence.missing.is_empty();
+        let is_it = decides(own);
         // What others do beside it is a part of what its long stops take.
         let elasticity = own.under_short_stops.unwrap_or(own.elasticity);
         return is_it.then(|| alone(own, elasticity, Some(said), evidence));
@@ -246,8 +268,7 @@ fn held(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
     let components = vec![one.components.first()?.clone(), other.components.first()?.clone()];
     let pair = evidence.pair(&components).filter(|pair| decides(pair))?;
     let holder = [one, other].into_iter().find(|part| part.silence.is_sometimes())?;
-    if !evidence.missing.is_empty() || one.elasticity.mean + other.elasticity.mean < pair.elasticity.ends()[0]
-    {
+    if one.elasticity.mean + other.elasticity.mean < pair.elasticity.ends()[0] {
         return None;
     }
     let mut said: Vec<String> = [one, other, pair].into_iter().map(effect_in_words).collect();
@@ -309,7 +330,7 @@ pub fn keep_few_at_once<'a>(parts: &[&'a Part], paths: &[Path]) -> Vec<&'a Part>
 fn pool(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
     let members = keep_few_at_once(contenders, evidence.paths);
     let is_busy = |part: &&Part| evidence.used_by(part).is_none_or(|used| used.computes());
-    let is_open = !evidence.missing.is_empty() || !may_as_well(contenders, &members).is_empty();
+    let is_open = !may_as_well(contenders, &members).is_empty();
     if members.is_empty() || is_open || members.iter().any(is_busy) {
         return None;
     }
@@ -359,7 +380,7 @@ fn coupled_by_silence(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<L
     let stops_all = |part: &&Part| part.silence.is_always() && stops_others(part) && part.small.is_some();
     let is_it = members.iter().all(stops_all) && members.iter().any(|part| decides(part));
     let said = [one, other, pair].into_iter().map(effect_in_words).collect();
-    (is_it && evidence.missing.is_empty()).then(|| coupled(&members, said, evidence))
+    is_it.then(|| coupled(&members, said, evidence))
 }
 
 /// Two components each of which stops with the other.
@@ -413,10 +434,17 @@ fn effect_in_words(part: &Part) -> String {
 fn alone(part: &Part, elasticity: Estimate, excluded: Option<String>, evidence: &Evidence<'_>) -> Limit {
     let mut said = vec![effect_in_words(part)];
     said.extend(excluded);
-    let kind = evidence.used_by(part).map_or(LimitKind::Unknown, |used| {
+    let mut kind = evidence.used_by(part).map_or(LimitKind::Unknown, |used| {
         said.extend(use_in_words(&used));
         kind_of(&used)
     });
+    if let (LimitKind::Processor, Some(short)) = (kind, part.under_short_stops) {
+        said.push(format!("with short stops, which a wait outlasts, its elasticity is {:.2}", short.mean));
+        if short.ends()[1] < DECIDES {
+            said.push("against it: it computes all the time, but operations hardly wait for that".to_owned());
+            kind = LimitKind::Unknown;
+        }
+    }
     if kind == LimitKind::Waiting {
         said.extend(pressure_in_words(evidence));
     }
@@ -426,7 +454,7 @@ fn alone(part: &Part, elasticity: Estimate, excluded: Option<String>, evidence: 
     Limit {
         component: part.components.first().cloned(),
         components: Vec::new(),
-        kind: if part.means == Means::Quota { LimitKind::Quota } else { kind },
+        kind,
         evidence: said,
         elasticity: Some(elasticity),
     }
@@ -435,7 +463,7 @@ fn alone(part: &Part, elasticity: Estimate, excluded: Option<String>, evidence: 
 /// What of a component is at its limit, by what it used while nothing was slowed.
 fn kind_of(used: &Used) -> LimitKind {
     match used {
-        used if used.throttled > THROTTLED => LimitKind::Quota,
+        used if used.is_throttled() => LimitKind::Quota,
         used if used.computes() => LimitKind::Processor,
         used if used.processor + used.waits < IDLE => LimitKind::Waiting,
         _ => LimitKind::Unknown,
@@ -446,10 +474,10 @@ fn use_in_words(used: &Used) -> Vec<String> {
     let mut said =
         vec![format!("it used {} of a processor while nothing was slowed", percent(used.processor))];
     // Threads that a quota keeps from running wait for a processor, too.
-    if used.waits > WAITS && used.throttled <= THROTTLED {
+    if used.waits > WAITS && !used.is_throttled() {
         said.push(format!("it waited for a processor for {} of the time", percent(used.waits)));
     }
-    if used.throttled > THROTTLED {
+    if used.is_throttled() {
         said.push(format!("its quota kept it from running for {} of the time", percent(used.throttled)));
     }
     said
@@ -540,9 +568,13 @@ fn none(evidence: &Evidence<'_>) -> Argument {
         evidence: vec![said, excluded.clone()],
         elasticity: None,
     };
-    if evidence.refused > REFUSED {
+    if evidence.refused > REFUSED && evidence.refused_alone < REFUSED_ALONE {
         let said =
-            format!("{} of the operations were refused while nothing was slowed", percent(evidence.refused));
+            format!(
+            "{} of the operations were refused while nothing was slowed, and {} of those that came one at a time",
+            percent(evidence.refused),
+            percent(evidence.refused_alone)
+        );
         return found(limit(LimitKind::Refusal, said));
     }
     if let Some(used) = evidence.generator.filter(|used| *used > GENERATOR) {

@@ -11,6 +11,8 @@ use std::ops::Range;
 
 /// What it uses of a processor, or of its processors, from which on a part computes all the time.
 const FULL: f64 = 0.85;
+/// Share of the time for which a quota must keep a component from running to be what limits it.
+const THROTTLED: f64 = 0.1;
 /// Processors of which so much is used are full, and of more than which they are not the same for all.
 const FULL_PROCESSORS: Range<f64> = 0.9..1.05;
 
@@ -33,6 +35,8 @@ pub struct Evidence<'a> {
     pub generator: Option<f64>,
     /// Share of operations that were refused meanwhile.
     pub refused: f64,
+    /// The same of one operation at a time.
+    pub refused_alone: f64,
     /// Share of operations that never came to their end meanwhile, and occupied their place until they were given up.
     pub unended: f64,
     /// Most of its time that the host kept from a load thread meanwhile.
@@ -64,6 +68,16 @@ pub struct Used {
 }
 
 impl Used {
+    /// Whether its quota kept it from running.
+    pub fn is_throttled(&self) -> bool {
+        self.throttled > THROTTLED
+    }
+
+    /// Whether its busiest thread had a processor all the time.
+    pub fn has_full_thread(&self) -> bool {
+        self.thread.is_some_and(|thread| thread > FULL)
+    }
+
     /// Whether it computes all the time. A thread that wants to and has no processor does not wait for anything else.
     pub fn computes(&self) -> bool {
         let of_all = self.processors.map(|processors| self.processor / processors);
@@ -128,6 +142,10 @@ impl<'a> Evidence<'a> {
             // What is lost while a component is slowed leaves its place empty for long.
             level.samples.iter().flatten().for_each(|sample| counts += sample.counts);
         }
+        let is_alone = |level: &&LevelRecord| level.start.stage() == Some(Stage::Alone);
+        let samples = record.experiment.iter().filter(is_alone).flat_map(|level| level.samples.iter().flatten());
+        let mut alone = Counts::default();
+        samples.for_each(|sample| alone += sample.counts);
         let most = |of: fn(&[f64; 3]) -> f64| {
             let threads = threads.values().filter(|[.., wall]| *wall > 0.0);
             threads.map(|own| of(own) / own[2]).reduce(f64::max)
@@ -143,6 +161,7 @@ impl<'a> Evidence<'a> {
             capacity,
             pressure: RESOURCES.into_iter().filter_map(pressure).collect(),
             refused: share(of_untouched.refused, of_untouched.due),
+            refused_alone: share(alone.refused, alone.due),
             unended: unended(&counts, record.terms.acknowledges()),
         }
     }
@@ -227,7 +246,7 @@ pub fn are_full(used: &BTreeMap<String, Used>) -> bool {
 }
 
 /// How many processors all may run on; `None` where that is not known, and where these are not the same for all.
-fn processors_of(used: &BTreeMap<String, Used>) -> Option<f64> {
+pub fn processors_of(used: &BTreeMap<String, Used>) -> Option<f64> {
     // Runs of earlier versions recorded the number alone.
     if used.values().any(|used| used.processor_list.is_some()) {
         common(used.values().filter_map(|used| used.processor_list.clone()))?;

@@ -122,6 +122,7 @@ mod tests {
             blocks: 6,
             elasticity: near(elasticity, 0.05),
             under_short_stops: None,
+            by_large: near(elasticity, 0.05),
             small: None,
             silence: Silence::default(),
             capacity: allows.map(|rate| near(rate, 5.0)),

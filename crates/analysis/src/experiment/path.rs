@@ -120,7 +120,8 @@ impl Path {
             }
             (None, Some(least)) => {
                 format!(
-                    "{delayed}: no bound shows, and at least {least:.0} round trips were under way at once"
+                    "{delayed}: no bound shows, and {least:.0} round trips or more were under way at once, if each operation \
+                     makes its own"
                 )
             }
             (None, None) => format!("{delayed}: in too few blocks to show anything"),

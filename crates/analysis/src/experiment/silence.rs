@@ -25,8 +25,6 @@ const EACH: f64 = 0.1;
 const BETWEEN: f64 = 0.4;
 /// Where few can be between, more than little goes on in less than this share of the stops.
 const SELDOM: f64 = 0.25;
-/// Where all go through both of two components, and few can be between them, nearly all never goes on.
-const NOW_AND_THEN: f64 = 0.03;
 /// A platform that is silent in so many of the untouched samples is so by itself.
 const BY_ITSELF: f64 = 0.03;
 
@@ -64,9 +62,9 @@ impl Silence {
             && wilson(between, self.stops).hi < BETWEEN
     }
 
-    /// Whether nearly all surely went on in some stops, however few.
+    /// Whether nearly all surely went on in some stops.
     pub fn passes_at_times(self) -> bool {
-        wilson(self.nearly_all, self.stops).lo > NOW_AND_THEN
+        wilson(self.nearly_all, self.stops).lo > EACH
     }
 
     /// Whether surely no more than little goes on.

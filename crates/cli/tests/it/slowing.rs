@@ -199,8 +199,8 @@ fn a_quota_is_cut_for_a_time_and_put_back() {
     let mut platform = bring_up(SCENARIO);
     let slowable = platform.slowable();
     let known: Vec<_> =
-        slowable.iter().map(|own| (own.component.as_str(), own.has_quota, own.has_relay)).collect();
-    assert_eq!(known, [("station", false, true), ("shell", true, false)]);
+        slowable.iter().map(|own| (own.component.as_str(), own.quota, own.has_relay)).collect();
+    assert_eq!(known, [("station", None, true), ("shell", Some(0.5), false)]);
     let (shell, epoch) = (process_of(&platform, "shell"), monotonic());
     let unknown = order(&["shell", "shall"], Means::Stop, 0.5, Nanos::from_secs(1));
     let refused = platform.slow(&unknown, epoch).unwrap_err();

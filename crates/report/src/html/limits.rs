@@ -89,7 +89,7 @@ fn paths(experiment: &Experiment) -> Markup {
                 (number_cell(Some(delays.join(", "))))
                 @match &path.at_once {
                     Some(at_once) => (interval_cell(Some(at_once.mean), at_once.ci95, |value| format!("{value:.1}"))),
-                    None => (number_cell(path.at_least.map(|least| format!("no bound; {least:.0} were possible")))),
+                    None => (number_cell(path.at_least.map(|least| format!("no bound up to {least:.0} operations")))),
                 }
                 (number_cell(Some(path.blocks.to_string())))
             }

@@ -62,7 +62,7 @@ fn paths(experiment: &Experiment) -> String {
                 let range = ci95.map(|[lo, hi]| format!(" ({lo:.1} to {hi:.1})")).unwrap_or_default();
                 format!("{mean:.1} places{range}")
             }
-            (None, Some(least)) => format!("no bound; {least:.0} at once were possible"),
+            (None, Some(least)) => format!("no bound up to {least:.0} operations"),
             (None, None) => "not known".to_owned(),
         };
         lines(&format!("round trips to {}: {many}", path.component), "  ")

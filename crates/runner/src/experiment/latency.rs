@@ -5,7 +5,7 @@
 use super::{Even, Experiment, Slowable, Step};
 use plimsoll_analysis::experiment::{self, latency};
 use plimsoll_model::Nanos;
-use plimsoll_model::experiment::{Means, Perturbation, Stage};
+use plimsoll_model::experiment::{Perturbation, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord};
 use plimsoll_scenario::plan::LevelPlan;
 use std::ops::RangeInclusive;
@@ -45,8 +45,9 @@ impl Experiment<'_> {
         };
         let computes = |part: &&Slowable| {
             let used = latency::processor_of(&part.component, saturated, components);
-            part.has_quota || used.is_some_and(|used| used / capacity >= COMPUTES * alone)
+            super::has_quota(part) || used.is_some_and(|used| used / capacity >= COMPUTES * alone)
         };
+        let slowed = |part| super::slowed(part, DOSE, STOP);
         let perturbations: Vec<Perturbation> = self.parts.iter().filter(computes).map(slowed).collect();
         if perturbations.is_empty() || latency::objectives(self.terms).next().is_none() {
             return Step::Over(None);
@@ -66,10 +67,4 @@ impl Experiment<'_> {
             Step::Over(Some(said.to_owned()))
         })
     }
-}
-
-/// A component that is slowed.
-fn slowed(part: &Slowable) -> Perturbation {
-    let means = if part.has_quota { Means::Quota } else { Means::Stop };
-    Perturbation { components: vec![part.component.clone()], means, share: DOSE, stop: STOP }
 }

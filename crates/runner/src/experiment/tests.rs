@@ -12,7 +12,7 @@ const PLAN: ExperimentPlan = ExperimentPlan {
 fn parts(names: &[&str]) -> Vec<Slowable> {
     names
         .iter()
-        .map(|name| Slowable { component: (*name).to_owned(), has_quota: false, has_relay: false })
+        .map(|name| Slowable { component: (*name).to_owned(), quota: None, has_relay: false })
         .collect()
 }
 
@@ -103,15 +103,41 @@ fn a_stop_is_long_beside_an_operation_and_what_takes_too_long_is_said() {
 fn blocks_hold_whole_periods_of_a_quota() {
     let terms = Terms { qos: 1, ..Terms::default() };
     let quick = Nanos::from_micros(300);
-    let own = vec![Slowable { component: "a".to_owned(), has_quota: true, has_relay: false }];
+    let own = vec![Slowable { component: "a".to_owned(), quota: Some(0.5), has_relay: false }];
     let mut experiment = Experiment::new(PLAN, (&terms, 7), own, true, Nanos::from_secs(1));
     let done = [level(Stage::Alone, 100, quick), level(Stage::Saturated, 3000, quick)];
-    let Step::Level(next) = experiment.next(&done, &[], Nanos::ZERO) else { panic!() };
+    let used = ComponentUsage {
+        component: "a".to_owned(),
+        at: done[1].start.hold,
+        window: done[1].start.hold,
+        throttled: done[1].start.hold / 2,
+        ..ComponentUsage::default()
+    };
+    let Step::Level(next) = experiment.next(&done, &[used], Nanos::ZERO) else { panic!() };
+    let means = |block: &Block| block.perturbation.as_ref().map(|own| own.means);
+    assert!(next.experiment.blocks.iter().any(|block| means(block) == Some(Means::Quota)));
     let sample = next.hold / i64::from(next.samples);
     for block in &next.experiment.blocks {
         let counts = sample * i64::from(block.end - block.measured);
         assert!(counts >= Nanos::from_secs(1) && counts.0 % QUOTA_PERIOD.0 == 0, "{counts:?}");
     }
+}
+
+#[test]
+fn who_leaves_a_quota_unused_is_stopped_and_a_small_quota_is_cut_by_less() {
+    let slowable = |quota| Slowable { component: "a".to_owned(), quota: Some(quota), has_relay: false };
+    let of = |quota: f64| {
+        let own = slowed(&slowable(quota), LARGE, Nanos::from_millis(150));
+        (own.means, (own.share * 100.0).round())
+    };
+    assert_eq!([of(0.5), of(0.02), of(0.012)], [(Means::Quota, 60.0), (Means::Quota, 50.0), (Means::Stop, 60.0)]);
+    let terms = Terms { qos: 1, ..Terms::default() };
+    let mut experiment = Experiment::new(PLAN, (&terms, 7), vec![slowable(0.5)], false, Nanos::ZERO);
+    let quick = Nanos::from_micros(300);
+    let done = [level(Stage::Alone, 100, quick), level(Stage::Saturated, 3000, quick)];
+    let Step::Level(next) = experiment.next(&done, &[], Nanos::ZERO) else { panic!() };
+    let perturbations = next.experiment.blocks.iter().filter_map(|block| block.perturbation.as_ref());
+    assert!(perturbations.map(|own| own.means).all(|means| means == Means::Stop));
 }
 
 /// What becomes of a level, in which so much of the usual throughput is left by each perturbation.

@@ -22,6 +22,9 @@ const LONGEST_LINE: usize = 128;
 /// The longest delay.
 const LONGEST: Nanos = Nanos::from_secs(60);
 
+/// The dose of a relay that was full: what it kept from being sent, it delayed without a bound.
+const DOSE_OF_FULL: f64 = 1e9;
+
 /// An order, and what was seen of it.
 struct Order {
     from: Nanos,
@@ -111,16 +114,16 @@ impl Orders {
         self.orders.iter_mut().filter(is_on).for_each(|order| order.was_full = true);
     }
 
-    /// Tells of the orders that are over: the mean delay as a multiple of the ordered one. It is 0 where nothing passed, and where the
-    /// relay did more than to delay.
+    /// Tells of the orders that are over: the mean delay as a multiple of the ordered one. It is 0 where nothing passed, and
+    /// [`DOSE_OF_FULL`] where the relay did more than to delay.
     pub fn tell(&mut self, now: Nanos) {
         let is_over = |order: &mut Order| now > order.to + order.each_way;
         for order in self.orders.extract_if(.., is_over) {
             let mean = order.late.0 as f64 / order.passed.max(1) as f64;
-            let share = if order.passed > 0 && !order.was_full {
-                1.0 + mean / order.each_way.0.max(1) as f64
-            } else {
-                0.0
+            let share = match order.passed {
+                _ if order.was_full => DOSE_OF_FULL,
+                0 => 0.0,
+                _ => 1.0 + mean / order.each_way.0.max(1) as f64,
             };
             if let Some(path) = order.by.as_pathname() {
                 // Who has gone does not want to know.
@@ -200,7 +203,7 @@ mod tests {
         orders.tell(second(3));
         let mut line = [0; 64];
         let count = own.recv(&mut line).unwrap();
-        assert_eq!(&line[..count], b"dose 1000000000 0");
+        assert_eq!(&line[..count], b"dose 1000000000 1000000000");
     }
 
     #[test]

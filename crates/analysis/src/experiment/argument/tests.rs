@@ -12,6 +12,7 @@ fn part(components: &[&str], elasticity: [f64; 3]) -> Part {
         blocks: 8,
         elasticity: Estimate { mean, ci95: Some([lo, hi]) },
         under_short_stops: None,
+        by_large: Estimate { mean, ci95: Some([lo, hi]) },
         small: None,
         silence: Silence::default(),
         capacity: None,
@@ -124,8 +125,10 @@ fn a_lock_is_told_from_a_call() {
         let used = BTreeMap::from([("a".to_owned(), used(0.5)), ("b".to_owned(), used(0.5))]);
         said(&Evidence { used, processors: Some(4.0), ..evidence(&parts) })
     };
-    assert_eq!(of(30, 22, 6), Ok(("a and b".into(), LimitKind::Lock)), "it goes on without the lock");
+    assert_eq!(of(30, 20, 8), Ok(("a and b".into(), LimitKind::Lock)), "it goes on without the lock");
     assert_eq!(of(30, 30, 0), Ok(("a and b".into(), LimitKind::Coupled)), "one calls the other");
+    let nearly = of(60, 54, 5);
+    assert_eq!(nearly, Ok(("a and b".into(), LimitKind::Coupled)), "one may call the other for nearly all operations");
     assert!(of(0, 0, 0).is_err(), "not known");
 }
 
@@ -150,7 +153,7 @@ fn a_path_with_few_places_is_the_limit_of_the_two_it_lies_between() {
     assert_eq!(named(path("b", None)), [("a and b".to_owned(), LimitKind::Coupled)]);
     assert_eq!(named(path("c", few)), [("a and b".to_owned(), LimitKind::Coupled)], "that is another path");
     let told = |argument: Argument| argument.limits[0].evidence.join("; ");
-    assert!(told(of(path("b", None))).contains("at least 80 round trips were under way at once"));
+    assert!(told(of(path("b", None))).contains("80 round trips or more were under way at once"));
     assert!(told(argue(&evidence(&parts))).contains("a relay before a or b would show whether"));
     let busy = Evidence { paths: &[path("b", few)], used: both(0.97), ..evidence(&parts) };
     assert_eq!(limits(argue(&busy)).collect::<Vec<_>>(), [("a and b".to_owned(), LimitKind::Coupled)]);
@@ -244,4 +247,68 @@ fn operations_without_an_end_and_effects_that_are_too_large_are_no_proof() {
     assert!(lost.contains("4 % of the operations never came to their end"), "{lost}");
     let parts = [part(&["a"], [1.5, 1.8, 2.1]), part(&["b"], IDLE)];
     assert!(said(&evidence(&parts)).unwrap_err().contains("more than the stops explain"));
+}
+
+#[test]
+fn a_thread_that_has_one_of_several_processors_limits_though_all_are_full() {
+    let parts = [part(&["a"], LIMITS), part(&[], LIMITS), part(&["b"], IDLE)];
+    let of = |thread: f64| {
+        let two = |used: Used| Used { processors: Some(2.0), processor_list: Some("0-1".to_owned()), ..used };
+        let own = two(Used { thread: Some(thread), ..used(0.95) });
+        let used = BTreeMap::from([("a".to_owned(), own), ("b".to_owned(), two(used(0.95)))]);
+        said(&Evidence { processors: Some(2.0), used, ..evidence(&parts) }).unwrap()
+    };
+    assert_eq!(of(0.95), ("a".into(), LimitKind::Processor));
+    assert_eq!(of(0.5), ("the platform's processors".into(), LimitKind::Processors));
+}
+
+#[test]
+fn nobody_is_named_while_a_component_could_not_be_slowed() {
+    let coupled = |name: &str| Part { silence: Silence { stops: 40, silent: 40, little: 0, nearly_all: 0 }, ..part(&[name], LIMITS) };
+    let alone = [part(&["a"], LIMITS), part(&["b"], IDLE)];
+    for parts in [vec![coupled("a"), coupled("b")], alone.to_vec()] {
+        let whole = evidence(&parts);
+        assert!(said(&whole).is_ok());
+        let missing = vec!["c".to_owned()];
+        let error = said(&Evidence { missing, ..whole }).unwrap_err();
+        assert!(error.ends_with("may limit the load, but c could not be slowed"), "{error}");
+    }
+}
+
+#[test]
+fn what_spins_while_operations_wait_for_something_else_is_no_full_processor() {
+    let of = |short: [f64; 3]| {
+        let [lo, mean, hi] = short;
+        let own = Part {
+            under_short_stops: Some(Estimate { mean, ci95: Some([lo, hi]) }),
+            ..part(&["a"], LIMITS)
+        };
+        let parts = [own, part(&["b"], IDLE)];
+        let used = BTreeMap::from([("a".to_owned(), used(0.97))]);
+        said(&Evidence { used, ..evidence(&parts) }).unwrap().1
+    };
+    assert_eq!(of([0.9, 0.97, 1.0]), LimitKind::Processor);
+    assert_eq!(of([0.1, 0.2, 0.3]), LimitKind::Unknown);
+}
+
+#[test]
+fn a_load_thread_that_is_busy_speaks_against_a_component() {
+    let parts = [part(&["a"], LIMITS), part(&["b"], IDLE)];
+    let argument = argue(&Evidence { generator: Some(0.97), ..evidence(&parts) });
+    let said = argument.limits[0].evidence.join("; ");
+    assert!(said.ends_with("against it: a load thread used 97 % of its processor"), "{said}");
+}
+
+#[test]
+fn a_bound_on_the_load_refuses_nothing_of_one_operation_at_a_time() {
+    let parts = [part(&["a"], IDLE)];
+    let of = |refused_alone| said(&Evidence { refused: 0.8, refused_alone, ..evidence(&parts) });
+    assert_eq!(of(0.0).unwrap().1, LimitKind::Refusal);
+    assert!(of(0.8).unwrap_err().contains("80 % of the operations were refused"));
+}
+
+#[test]
+fn more_than_stops_explain_counts_whatever_dose_it_was() {
+    let own = Part { by_large: Estimate { mean: 3.0, ci95: Some([2.5, 3.5]) }, ..part(&["a"], LIMITS) };
+    assert!(said(&evidence(&[own])).unwrap_err().contains("lost more than the stops explain"));
 }
