@@ -241,7 +241,11 @@ pub fn used_up_quotas(untouched: &LevelRecord, components: &[ComponentUsage]) ->
 }
 
 /// Whether some of those computed all the time, in a level in which nothing was slowed.
-pub fn compute_all_the_time(names: &[String], untouched: &LevelRecord, components: &[ComponentUsage]) -> bool {
+pub fn compute_all_the_time(
+    names: &[String],
+    untouched: &LevelRecord,
+    components: &[ComponentUsage],
+) -> bool {
     let used = evidence::used_in(untouched, components);
     names.iter().any(|name| used.get(name).is_some_and(|used| used.computes()))
 }

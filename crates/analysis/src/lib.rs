@@ -181,7 +181,9 @@ fn judge(
             Verdict::Interrupted,
             "the run has no end: it was killed, or it still goes on on another host".to_owned(),
         ),
-        Some(RunEnd::PlatformDied(death)) => (Verdict::Missed, load_line::of_the_dead(death, levels, line)),
+        Some(RunEnd::PlatformDied(death)) => {
+            (Verdict::Missed, load_line::of_the_dead(death, levels, &record.experiment, line))
+        }
         Some(RunEnd::Complete) => load_line::judge(levels, line, finding, record.terms.objectives.load_line),
     }
 }

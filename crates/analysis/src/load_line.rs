@@ -5,7 +5,8 @@ use crate::level::{LevelSummary, LevelVerdict};
 use crate::processor_bound::{self, ProcessorBound};
 use crate::search::{Ending, Finding};
 use plimsoll_model::Verdict;
-use plimsoll_model::record::DeathRecord;
+use plimsoll_model::experiment::Block;
+use plimsoll_model::record::{DeathRecord, LevelRecord, LevelStart};
 use plimsoll_model::text::grouped;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -183,16 +184,39 @@ fn verb(line: &LoadLine) -> &'static str {
 }
 
 /// What is said first of a run in which the platform died.
-pub fn of_the_dead(death: &DeathRecord, levels: &[LevelSummary], line: Option<&LoadLine>) -> String {
+pub fn of_the_dead(
+    death: &DeathRecord,
+    levels: &[LevelSummary],
+    experiment: &[LevelRecord],
+    line: Option<&LoadLine>,
+) -> String {
     let within = levels.iter().rev().find(|level| level.death.is_some());
     let what = match within.and_then(|level| level.reasons.first()) {
-        Some(told) => told.clone(),
-        None => format!("{} died between two levels ({})", death.component, death.status),
+        Some(said) => said.clone(),
+        None => {
+            let when = in_experiment(death, experiment);
+            let when = when.unwrap_or_else(|| "between two levels".to_owned());
+            format!("{} died {when} ({})", death.component, death.status)
+        }
     };
     match line {
         Some(line) => format!("{what}; before that {}", sustained(line)),
         None => format!("{what}; no level was met before"),
     }
+}
+
+/// When a component died in an experiment, for people: what was slowed at that time.
+fn in_experiment(death: &DeathRecord, experiment: &[LevelRecord]) -> Option<String> {
+    let begun = |start: &&LevelStart| start.hold_start <= death.at;
+    let start = experiment.iter().map(|level| &level.start).rfind(begun)?;
+    let sample = (death.at - start.hold_start).0 / (start.hold.0 / i64::from(start.samples.max(1))).max(1);
+    let is_then = |block: &&Block| (i64::from(block.begin)..i64::from(block.end)).contains(&sample);
+    let slowed = start.blocks().iter().find(is_then).and_then(|block| block.perturbation.as_ref());
+    Some(match slowed.map(|own| own.components.join(" and ")) {
+        Some(names) if !names.is_empty() => format!("in the experiment while {names} was slowed"),
+        Some(_) => "in the experiment while the platform's processors were used".to_owned(),
+        None => "in the experiment while nothing was slowed".to_owned(),
+    })
 }
 
 /// A whole number where the rate is large enough for one.
@@ -271,5 +295,44 @@ mod tests {
         assert_eq!(verdict(&[Met, Met], Some(150.0)), Verdict::Met);
         assert_eq!(verdict(&[Met, Met], Some(300.0)), Verdict::Invalid, "nothing asked for that much");
         assert_eq!(verdict(&[], None), Verdict::Failed);
+    }
+
+    #[test]
+    fn a_death_in_an_experiment_is_said_with_what_was_slowed() {
+        use plimsoll_model::Nanos;
+        use plimsoll_model::experiment::{ExperimentLevel, Means, Perturbation, Stage};
+        let stop = Nanos::from_millis(100);
+        let slowed = |components: &[&str], begin: u16| Block {
+            perturbation: Some(Perturbation {
+                components: components.iter().map(|&name| name.to_owned()).collect(),
+                means: Means::Stop,
+                share: 0.6,
+                stop,
+            }),
+            begin,
+            measured: begin + 2,
+            end: begin + 10,
+        };
+        let untouched = Block { perturbation: None, begin: 0, measured: 2, end: 10 };
+        let blocks = vec![untouched, slowed(&["store"], 10), slowed(&[], 20)];
+        let start = LevelStart {
+            hold_start: Nanos::from_secs(100),
+            hold: Nanos::from_secs(30),
+            samples: 30,
+            experiment: Some(ExperimentLevel { stage: Stage::Large, blocks }),
+            ..LevelStart::default()
+        };
+        let experiment = [LevelRecord { start, ..LevelRecord::default() }];
+        let of = |at: i64, experiment: &[LevelRecord]| {
+            let (component, status) = ("store".to_owned(), "exit status: 0".to_owned());
+            let death =
+                DeathRecord { component, status, at: Nanos::from_secs(at), last_words: String::new() };
+            of_the_dead(&death, &[], experiment, None)
+        };
+        let died = |when: &str| format!("store died {when} (exit status: 0); no level was met before");
+        assert_eq!(of(105, &experiment), died("in the experiment while nothing was slowed"));
+        assert_eq!(of(115, &experiment), died("in the experiment while store was slowed"));
+        assert_eq!(of(125, &experiment), died("in the experiment while the platform's processors were used"));
+        assert_eq!(of(90, &experiment), died("between two levels"));
     }
 }

@@ -313,7 +313,8 @@ impl<'a> Experiment<'a> {
         match measures {
             Some((stop, in_flight))
                 if contenders.iter().any(|name| used(name) > COMPUTES)
-                    && (contenders.len() > 1 || experiment::compute_all_the_time(&contenders, saturated, components)) =>
+                    && (contenders.len() > 1
+                        || experiment::compute_all_the_time(&contenders, saturated, components)) =>
             {
                 let short: Vec<Perturbation> = contenders.into_iter().map(stopped_shortly).collect();
                 self.further(&short, (stop, in_flight, left), 1)
@@ -426,8 +427,13 @@ impl<'a> Experiment<'a> {
         let round = slowed + length(None) * untouched_of(perturbations.len()) as u64;
         let last = length(None);
         let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
-        let fits =
-            |rounds: &usize| time_of(*rounds) <= time && round * *rounds as u64 + last <= u64::from(u16::MAX);
+        let has_samples = |rounds: &usize| round * *rounds as u64 + last <= u64::from(u16::MAX);
+        if !has_samples(&FEWEST_ROUNDS) {
+            let said =
+                format!("the experiment ended early: {} parts are too many for it", perturbations.len());
+            return Step::Over(Some(said));
+        }
+        let fits = |rounds: &usize| time_of(*rounds) <= time && has_samples(rounds);
         let rounds = (FEWEST_ROUNDS..=MOST_ROUNDS).rev().find(fits).unwrap_or(FEWEST_ROUNDS);
         if time_of(rounds) > left {
             let needed = (self.plan.within - left + time_of(rounds)).as_secs_f64().ceil();
@@ -461,7 +467,9 @@ impl<'a> Experiment<'a> {
         let blocks = perturbations.len() + untouched_of(perturbations.len());
         let length = sample * i64::from(rest + counts);
         let time_of = |rounds: usize| length * (rounds * blocks + 1) as i64 + self.besides;
-        let rounds = rounds.rev().find(|rounds| time_of(*rounds) <= time)?;
+        let samples_of = |rounds: usize| (rest + counts) as usize * (rounds * blocks + 1);
+        let fits = |rounds: &usize| time_of(*rounds) <= time && samples_of(*rounds) <= usize::from(u16::MAX);
+        let rounds = rounds.rev().find(fits)?;
         let blocks = self.blocks((perturbations, rounds, number), |_| (rest, counts));
         let samples = blocks.last().map_or(0, |block| block.end);
         let hold = sample * i64::from(samples);

@@ -63,8 +63,7 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
     let mut argument = of_components(evidence);
     let slowed = |name: &&String| *name != super::effect::PROCESSORS;
     let missing: Vec<&str> = evidence.missing.iter().filter(slowed).map(String::as_str).collect();
-    let is_of_components =
-        |limit: &Limit| limit.component.is_some() || !limit.components.is_empty();
+    let is_of_components = |limit: &Limit| limit.component.is_some() || !limit.components.is_empty();
     match argument.limits.iter().find(|limit| is_of_components(limit)) {
         Some(limit) if !missing.is_empty() => {
             let (name, missing) = (limit.name(), missing.join(", "));
@@ -147,7 +146,8 @@ fn unfit(evidence: &Evidence<'_>) -> Option<String> {
             percent(evidence.kept_from_generator)
         ));
     }
-    let lost_more = |part: &&Part| [part.elasticity, part.by_large].iter().any(|own| own.ends()[0] > TOO_MUCH);
+    let lost_more =
+        |part: &&Part| [part.elasticity, part.by_large].iter().any(|own| own.ends()[0] > TOO_MUCH);
     let part = evidence.single().find(lost_more)?;
     Some(format!(
         "{}: the platform lost more than the stops explain, as where something has to be repeated after each",
@@ -194,9 +194,7 @@ fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit
     let told = told.join(", ");
     let computes = |part: &Part| evidence.used_by(part).is_some_and(|used| used.computes());
     if let Some(own) = alone_by_short_stops(contenders, computes) {
-        let said = format!(
-            "with short stops, which a wait outlasts, elasticities are {told}"
-        );
+        let said = format!("with short stops, which a wait outlasts, elasticities are {told}");
         let is_it = decides(own);
         // What others do beside it is a part of what its long stops take.
         let elasticity = own.under_short_stops.unwrap_or(own.elasticity);
@@ -569,8 +567,7 @@ fn none(evidence: &Evidence<'_>) -> Argument {
         elasticity: None,
     };
     if evidence.refused > REFUSED && evidence.refused_alone < REFUSED_ALONE {
-        let said =
-            format!(
+        let said = format!(
             "{} of the operations were refused while nothing was slowed, and {} of those that came one at a time",
             percent(evidence.refused),
             percent(evidence.refused_alone)

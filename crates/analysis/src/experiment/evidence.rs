@@ -143,7 +143,8 @@ impl<'a> Evidence<'a> {
             level.samples.iter().flatten().for_each(|sample| counts += sample.counts);
         }
         let is_alone = |level: &&LevelRecord| level.start.stage() == Some(Stage::Alone);
-        let samples = record.experiment.iter().filter(is_alone).flat_map(|level| level.samples.iter().flatten());
+        let samples =
+            record.experiment.iter().filter(is_alone).flat_map(|level| level.samples.iter().flatten());
         let mut alone = Counts::default();
         samples.for_each(|sample| alone += sample.counts);
         let most = |of: fn(&[f64; 3]) -> f64| {

@@ -549,7 +549,10 @@ fn what_slower_components_do_to_latency_stands_with_the_limits() {
     });
     let page = render(&record, &summary);
     assert!(page.contains("publish_p99") && page.contains("Latency at 114"), "{page:.3000}");
-    assert!(page.contains("5.00 ms, 20.0 ms") && page.contains("no bound up to 84 operations"), "{page:.3000}");
+    assert!(
+        page.contains("5.00 ms, 20.0 ms") && page.contains("no bound up to 84 operations"),
+        "{page:.3000}"
+    );
     let told = crate::terminal::limits::render(&summary);
     assert!(told.contains("round trips to store: 3.0 places (2.9 to 3.1)"), "{told}");
     assert!(told.contains("round trips to disk: no bound up to 84 operations"), "{told}");

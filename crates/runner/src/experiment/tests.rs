@@ -130,7 +130,10 @@ fn who_leaves_a_quota_unused_is_stopped_and_a_small_quota_is_cut_by_less() {
         let own = slowed(&slowable(quota), LARGE, Nanos::from_millis(150));
         (own.means, (own.share * 100.0).round())
     };
-    assert_eq!([of(0.5), of(0.02), of(0.012)], [(Means::Quota, 60.0), (Means::Quota, 50.0), (Means::Stop, 60.0)]);
+    assert_eq!(
+        [of(0.5), of(0.02), of(0.012)],
+        [(Means::Quota, 60.0), (Means::Quota, 50.0), (Means::Stop, 60.0)]
+    );
     let terms = Terms { qos: 1, ..Terms::default() };
     let mut experiment = Experiment::new(PLAN, (&terms, 7), vec![slowable(0.5)], false, Nanos::ZERO);
     let quick = Nanos::from_micros(300);

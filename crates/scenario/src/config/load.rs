@@ -66,7 +66,7 @@ pub(crate) struct Load {
     /// Closed and partly open model: pause between the end of an operation and the next. Default: 0s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think_time: Option<Duration>,
-    /// Closed and partly open model: after this long an operation is given up and the next begins. Default: 10s.
+    /// Closed and partly open model, and experiments: after this long an operation is given up and the next begins. Default: 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_timeout: Option<Duration>,
     /// Partly open model: messages of a session. A level of R operations per second has R / messages sessions.

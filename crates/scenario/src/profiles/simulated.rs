@@ -153,8 +153,16 @@ impl Simulated {
     /// What is simulated.
     ///
     /// # Errors
-    /// A station is named that is not there, or a fault lacks what it needs; for people.
+    /// Two stations have one name, or one has none, a station is named that is not there, or a fault lacks what it needs; for people.
     pub fn spec(&self) -> Result<Spec, String> {
+        for (place, Station { name, .. }) in self.stations.iter().enumerate() {
+            if name.trim().is_empty() || name.contains(char::is_control) {
+                return Err(format!("station {} needs a name in one line", place + 1));
+            }
+            if self.stations.iter().take(place).any(|other| other.name == *name) {
+                return Err(format!("two stations are called `{name}`"));
+            }
+        }
         let share = |written: &Option<AsText<Share>>| written.as_ref().map(|share| share.0.0);
         let position = |name: &String| {
             let found = self.stations.iter().position(|station| station.name == *name);
@@ -250,6 +258,20 @@ mod tests {
         let locks: Vec<Option<usize>> = spec.stations.iter().map(|station| station.shared_lock).collect();
         assert_eq!(locks, [None, Some(1), Some(2), Some(1)]);
         assert_eq!((spec.processors, spec.stations[0].pool), (Some(2), Some(4)));
+    }
+
+    #[test]
+    fn each_station_has_a_name_of_its_own() {
+        let of = |names: [&str; 2]| {
+            let stations = names.map(|name| serde_json::json!({ "name": name, "service": "1ms" }));
+            let written = serde_json::json!({ "stations": stations });
+            serde_json::from_value::<Simulated>(written).unwrap().spec().map(|_| ())
+        };
+        assert_eq!(of(["a", "b"]), Ok(()));
+        assert_eq!(of(["a", "a"]).unwrap_err(), "two stations are called `a`");
+        for none in ["", " ", "b\nc"] {
+            assert_eq!(of(["a", none]).unwrap_err(), "station 2 needs a name in one line");
+        }
     }
 
     /// Without any processor, or with a time that runs backwards, a simulation comes to no end.

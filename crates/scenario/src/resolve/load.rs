@@ -242,7 +242,11 @@ fn refuse(keys: &[&str], belongs: &str, remedy: &str, load: &Load, context: &mut
 }
 
 fn open(load: &mut Load, devices: u32, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
-    refuse(&["in_flight", "think_time", "operation_timeout"], "closed model", "closed", load, context);
+    refuse(&["in_flight", "think_time"], "closed model", "closed", load, context);
+    // An experiment keeps operations in flight, whatever the model is.
+    if load.experiment.is_none() {
+        refuse(&["operation_timeout"], "closed model", "closed", load, context);
+    }
     refuse(&["session_messages"], "partly open model", "partly_open", load, context);
     let arrivals = inter_arrival(load);
     let per = match load.per.get_or_insert(Per::Population) {

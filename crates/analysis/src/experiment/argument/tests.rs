@@ -128,7 +128,11 @@ fn a_lock_is_told_from_a_call() {
     assert_eq!(of(30, 20, 8), Ok(("a and b".into(), LimitKind::Lock)), "it goes on without the lock");
     assert_eq!(of(30, 30, 0), Ok(("a and b".into(), LimitKind::Coupled)), "one calls the other");
     let nearly = of(60, 54, 5);
-    assert_eq!(nearly, Ok(("a and b".into(), LimitKind::Coupled)), "one may call the other for nearly all operations");
+    assert_eq!(
+        nearly,
+        Ok(("a and b".into(), LimitKind::Coupled)),
+        "one may call the other for nearly all operations"
+    );
     assert!(of(0, 0, 0).is_err(), "not known");
 }
 
@@ -264,7 +268,10 @@ fn a_thread_that_has_one_of_several_processors_limits_though_all_are_full() {
 
 #[test]
 fn nobody_is_named_while_a_component_could_not_be_slowed() {
-    let coupled = |name: &str| Part { silence: Silence { stops: 40, silent: 40, little: 0, nearly_all: 0 }, ..part(&[name], LIMITS) };
+    let coupled = |name: &str| Part {
+        silence: Silence { stops: 40, silent: 40, little: 0, nearly_all: 0 },
+        ..part(&[name], LIMITS)
+    };
     let alone = [part(&["a"], LIMITS), part(&["b"], IDLE)];
     for parts in [vec![coupled("a"), coupled("b")], alone.to_vec()] {
         let whole = evidence(&parts);
@@ -279,10 +286,8 @@ fn nobody_is_named_while_a_component_could_not_be_slowed() {
 fn what_spins_while_operations_wait_for_something_else_is_no_full_processor() {
     let of = |short: [f64; 3]| {
         let [lo, mean, hi] = short;
-        let own = Part {
-            under_short_stops: Some(Estimate { mean, ci95: Some([lo, hi]) }),
-            ..part(&["a"], LIMITS)
-        };
+        let own =
+            Part { under_short_stops: Some(Estimate { mean, ci95: Some([lo, hi]) }), ..part(&["a"], LIMITS) };
         let parts = [own, part(&["b"], IDLE)];
         let used = BTreeMap::from([("a".to_owned(), used(0.97))]);
         said(&Evidence { used, ..evidence(&parts) }).unwrap().1
