@@ -10,6 +10,7 @@ mod argument;
 pub mod effect;
 mod evidence;
 mod forecast;
+mod in_turn;
 pub mod latency;
 pub(crate) mod observed;
 mod path;
@@ -323,7 +324,8 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let mut parts = parts(&levels, &record.gauges, capacity);
     let in_flight = large.start.load.in_flight().unwrap_or_default();
     let paths = path::of(record, in_flight);
-    let evidence = evidence::Evidence::of((&parts, &paths, capacity.mean), &levels, record);
+    let in_turn = in_turn::of(&levels, &record.gauges);
+    let evidence = evidence::Evidence::of((&parts, &paths, &in_turn, capacity.mean), &levels, record);
     let argument = argument::argue(&evidence);
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
     let used = evidence.used;

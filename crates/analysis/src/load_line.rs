@@ -303,12 +303,12 @@ mod tests {
         use plimsoll_model::experiment::{ExperimentLevel, Means, Perturbation, Stage};
         let stop = Nanos::from_millis(100);
         let slowed = |components: &[&str], begin: u16| Block {
-            perturbation: Some(Perturbation {
-                components: components.iter().map(|&name| name.to_owned()).collect(),
-                means: Means::Stop,
-                share: 0.6,
+            perturbation: Some(Perturbation::new(
+                components.iter().map(|&name| name.to_owned()).collect(),
+                Means::Stop,
+                0.6,
                 stop,
-            }),
+            )),
             begin,
             measured: begin + 2,
             end: begin + 10,

@@ -33,7 +33,7 @@ pub struct Slowable {
 /// What is slowed, how, and by how much.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Perturbation {
-    /// The components, all of them at the same moments; empty for the platform's processors.
+    /// The components; empty for the platform's processors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<String>,
     /// By which means.
@@ -42,10 +42,30 @@ pub struct Perturbation {
     pub share: f64,
     /// The length of each stop, of each use of the processors, and of the delay of each way.
     pub stop: Nanos,
+    /// Whether each component is stopped when the one before it goes on, instead of all at the same moments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_turn: bool,
 }
 
 impl Perturbation {
-    /// From the beginning of one stop to that of the next.
+    /// Slows all of those components at the same moments.
+    pub fn new(components: Vec<String>, means: Means, share: f64, stop: Nanos) -> Perturbation {
+        Perturbation { components, means, share, stop, in_turn: false }
+    }
+
+    /// What is done to each component by itself, and how much later than to the first: nothing, where all are slowed together.
+    pub fn of_each(&self) -> Vec<(Perturbation, Nanos)> {
+        if !self.in_turn {
+            return vec![(self.clone(), Nanos::ZERO)];
+        }
+        let one = |(place, name): (usize, &String)| {
+            let own = Perturbation { components: vec![name.clone()], in_turn: false, ..self.clone() };
+            (own, self.stop * place as i64)
+        };
+        self.components.iter().enumerate().map(one).collect()
+    }
+
+    /// From the beginning of one stop of a component to that of its next.
     pub fn cycle(&self) -> Nanos {
         Nanos((self.stop.0 as f64 / self.share.max(1e-6)).round() as i64)
     }
@@ -122,8 +142,12 @@ mod tests {
     #[test]
     fn a_cycle_is_as_much_longer_than_its_stop_as_the_share_says() {
         let stop = Nanos::from_millis(50);
-        let perturbation =
-            Perturbation { components: vec!["a".into()], means: Means::Stop, share: 0.2, stop };
+        let perturbation = Perturbation::new(vec!["a".into()], Means::Stop, 0.2, stop);
         assert_eq!(perturbation.cycle(), Nanos::from_millis(250));
+        assert_eq!(perturbation.of_each(), [(perturbation.clone(), Nanos::ZERO)]);
+        let both =
+            Perturbation { components: vec!["a".into(), "b".into()], in_turn: true, ..perturbation.clone() };
+        let second = Perturbation { components: vec!["b".into()], ..perturbation.clone() };
+        assert_eq!(both.of_each(), [(perturbation, Nanos::ZERO), (second, stop)]);
     }
 }

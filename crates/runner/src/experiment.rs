@@ -81,6 +81,8 @@ const SHORT: f64 = 0.2;
 const SHORT_STOP: Nanos = Nanos::from_millis(1);
 /// Processors that a component uses with many operations in flight, from which on short stops can show in it.
 const COMPUTES: f64 = 0.2;
+/// The dose of each of two components that are stopped in turn: a cycle has ten samples.
+const IN_TURN: f64 = 0.3;
 /// Most parts that are slowed in pairs.
 const MOST_IN_PAIRS: usize = 3;
 
@@ -291,7 +293,7 @@ impl<'a> Experiment<'a> {
             self.parts.iter().map(|part| slowed(part, LARGE, stop)).collect();
         if self.own_processors {
             let (means, share, stop) = (Means::Occupy, OCCUPIED, OCCUPIED_FOR);
-            perturbations.push(Perturbation { components: Vec::new(), means, share, stop });
+            perturbations.push(Perturbation::new(Vec::new(), means, share, stop));
         }
         let time = Nanos::from_secs_f64(left.as_secs_f64() * FOR_LARGE);
         let purpose = "each part is slowed by much";
@@ -358,22 +360,33 @@ impl<'a> Experiment<'a> {
         if slowed.len() > MOST_FURTHER {
             return Step::Over(None);
         }
-        let mut perturbations = if slowed.len() > 1 { experiment::unsettled(slowed) } else { Vec::new() };
-        perturbations.retain(|own| !has_any(&own.components, on_path));
+        let mut wanted = if slowed.len() > 1 { experiment::unsettled(slowed) } else { Vec::new() };
+        wanted.retain(|own| !has_any(&own.components, on_path));
         if on_path.is_empty() && !slowed.iter().any(|level| slows_pairs(level)) {
-            perturbations.extend(self.pairs_of(&experiment::contenders(slowed), slowed));
+            wanted.extend(self.pairs_of(&experiment::contenders(slowed), slowed));
+        }
+        if on_path.is_empty() && !slowed.iter().any(|level| perturbations(level).any(|own| own.in_turn)) {
+            wanted.extend(self.in_turn(experiment::all_contenders(slowed), slowed));
         }
         let large = slowed.first();
         let measures =
             large.and_then(|large| Some((large.start.longest_stop()?, large.start.load.in_flight()?)));
-        let (Some((stop, in_flight)), false) = (measures, perturbations.is_empty()) else {
+        let (Some((stop, in_flight)), false) = (measures, wanted.is_empty()) else {
             return Step::Over(None);
         };
-        match self.further(&perturbations, (stop, in_flight, left), slowed.len()) {
+        match self.further(&wanted, (stop, in_flight, left), slowed.len()) {
             // What is known by then has its interval.
             Step::Over(_) => Step::Over(None),
             next => next,
         }
+    }
+
+    /// Two components that may decide, one after the other: whether what one did before is left for the other to do meanwhile.
+    fn in_turn(&self, contenders: Vec<String>, slowed: &[&LevelRecord]) -> Option<Perturbation> {
+        let contenders = self.stoppable(contenders);
+        let stop = slowed.first()?.start.longest_stop()?;
+        let stopped = Perturbation::new(contenders, Means::Stop, IN_TURN, stop);
+        (stopped.components.len() == 2).then_some(Perturbation { in_turn: true, ..stopped })
     }
 
     /// Pairs of the components that may decide, and each of them by short stops, if that was not done yet.
@@ -531,7 +544,7 @@ fn untouched_of(perturbations: usize) -> usize {
 
 /// Whether several components were slowed at the same moments in a level.
 fn slows_pairs(level: &LevelRecord) -> bool {
-    perturbations(level).any(|own| own.components.len() > 1)
+    perturbations(level).any(|own| own.components.len() > 1 && !own.in_turn)
 }
 
 /// Whether components were slowed by short stops alone in a level.
@@ -541,7 +554,7 @@ fn slows_shortly(level: &LevelRecord) -> bool {
 }
 
 fn stopped_shortly(component: String) -> Perturbation {
-    Perturbation { components: vec![component], means: Means::Stop, share: SHORT, stop: SHORT_STOP }
+    Perturbation::new(vec![component], Means::Stop, SHORT, SHORT_STOP)
 }
 
 /// All pairs of some components, stopped at the same moments; none of too many.
@@ -549,11 +562,8 @@ fn pairs(components: &[String], stop: Nanos) -> Vec<Perturbation> {
     if components.len() > MOST_IN_PAIRS {
         return Vec::new();
     }
-    let pair = |one: &String, other: &String| Perturbation {
-        components: vec![one.clone(), other.clone()],
-        means: Means::Stop,
-        share: LARGE,
-        stop,
+    let pair = |one: &String, other: &String| {
+        Perturbation::new(vec![one.clone(), other.clone()], Means::Stop, LARGE, stop)
     };
     let of = |(place, one)| components.iter().skip(place + 1).map(move |other| pair(one, other));
     components.iter().enumerate().flat_map(of).collect()
@@ -565,7 +575,7 @@ fn slowed(part: &Slowable, share: f64, stop: Nanos) -> Perturbation {
         Some(most) => (Means::Quota, share.min(most)),
         None => (Means::Stop, share),
     };
-    Perturbation { components: vec![part.component.clone()], means, share, stop }
+    Perturbation::new(vec![part.component.clone()], means, share, stop)
 }
 
 /// The share by which its quota can be cut; `None` where it has none, or none that can be cut by enough.

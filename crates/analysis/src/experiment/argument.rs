@@ -4,6 +4,7 @@
 mod tests;
 
 use super::evidence::{Evidence, Used};
+use super::in_turn::InTurn;
 use super::{Estimate, NOTHING, Part, Path};
 use crate::limits::{Limit, LimitKind};
 use plimsoll_model::experiment::Means;
@@ -260,17 +261,23 @@ fn lock(members: &[&Part], short: String, evidence: &Evidence<'_>) -> Option<Lim
 }
 
 /// Of two components, one of which decides: the other one sometimes holds what the first needs, and sometimes not, when it is stopped.
-/// That it comes near to the limit itself is excluded: whoever limits would go on at the beginning of each stop.
+/// That it comes near to the limit itself is excluded: whoever limits would go on at the beginning of each stop. So is that a queue is
+/// between them in some stops and none in others: stopped in turn, the one before has always filled it.
 fn held(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
     let &[one, other] = contenders else { return None };
     let components = vec![one.components.first()?.clone(), other.components.first()?.clone()];
     let pair = evidence.pair(&components).filter(|pair| decides(pair))?;
     let holder = [one, other].into_iter().find(|part| part.silence.is_sometimes())?;
+    let in_turn = evidence.in_turn(contenders).filter(|own| own.holds_each_at_times())?;
     if one.elasticity.mean + other.elasticity.mean < pair.elasticity.ends()[0] {
         return None;
     }
     let mut said: Vec<String> = [one, other, pair].into_iter().map(effect_in_words).collect();
     said.push(holder.silence.in_words(&holder.name()));
+    let named = in_turn.components.iter().zip(&in_turn.stops);
+    said.extend(
+        named.map(|(name, stops)| format!("stopped in turn with the other: {}", stops.in_words(name))),
+    );
     said.extend(paths_in_words(contenders, evidence));
     said.extend(excluded(contenders, evidence));
     let (kind, elasticity) = (LimitKind::Lock, Some(pair.elasticity));
@@ -293,7 +300,7 @@ fn partly<'a>(evidence: &Evidence<'a>) -> Vec<&'a Part> {
 }
 
 /// Several components decide: while one is stopped, what the others hold is not passed on. That two limits are equal by chance is
-/// excluded by what goes on while each is stopped: a queue between them would be worked off.
+/// excluded by stops in turn: what one did in the stop of the other would wait between them for the next.
 fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evidence<'_>) -> Argument {
     let names: Vec<String> = deciding.iter().map(|part| part.name()).collect();
     let others = may_as_well(contenders, deciding);
@@ -304,14 +311,23 @@ fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evidence<'_>) -
             others.join(", ")
         ));
     }
-    if !stop_each_other(deciding) {
+    let in_turn = evidence.in_turn(deciding);
+    if let Some(less) = in_turn.filter(|own| own.loses_less()) {
+        return unknown(format!(
+            "{} decide the throughput, each of them, and their limits are about equal: {}",
+            names.join(" and "),
+            less.in_words()
+        ));
+    }
+    if !stop_each_other(deciding) || !in_turn.is_some_and(InTurn::loses_all) {
         let which = which_by_relays(deciding, evidence).map(|told| format!(": {told}")).unwrap_or_default();
         return unknown(format!(
             "{} decide the throughput, each of them: few operations can be between them, or their limits are equal{which}",
             names.join(" and ")
         ));
     }
-    let said = deciding.iter().map(|part| effect_in_words(part)).collect();
+    let mut said: Vec<String> = deciding.iter().map(|part| effect_in_words(part)).collect();
+    said.extend(in_turn.map(InTurn::in_words));
     found(coupled(deciding, said, evidence))
 }
 
@@ -369,7 +385,8 @@ fn which_by_relays(members: &[&Part], evidence: &Evidence<'_>) -> Option<String>
 }
 
 /// Two components, of which one need not decide: after each of its stops others may work off some of what was not done meanwhile. That it
-/// only stands on the way of what ends is excluded, since then it would all be worked off.
+/// only stands on the way of what ends is excluded, since then it would all be worked off; that both have a limit of their own is, by stops
+/// in turn.
 fn coupled_by_silence(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
     let &[one, other] = contenders else { return None };
     let members = [one, other];
@@ -377,7 +394,9 @@ fn coupled_by_silence(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<L
     let pair = evidence.pair(&names).filter(|pair| decides(pair))?;
     let stops_all = |part: &&Part| part.silence.is_always() && stops_others(part) && part.small.is_some();
     let is_it = members.iter().all(stops_all) && members.iter().any(|part| decides(part));
-    let said = [one, other, pair].into_iter().map(effect_in_words).collect();
+    let in_turn = evidence.in_turn(&members).filter(|own| own.loses_all())?;
+    let mut said: Vec<String> = [one, other, pair].into_iter().map(effect_in_words).collect();
+    said.push(in_turn.in_words());
     is_it.then(|| coupled(&members, said, evidence))
 }
 

@@ -97,7 +97,9 @@ pub fn untouched(level: &LevelRecord) -> Vec<f64> {
 pub fn of(levels: &[&LevelRecord], doses: &[Gauge]) -> Vec<Effect> {
     let mut seen: Vec<(Perturbation, Vec<Seen>)> = Vec::new();
     for level in levels {
-        let slows = |(perturbation, _): &(Perturbation, Seen)| perturbation.means != Means::Delay;
+        let slows = |(perturbation, _): &(Perturbation, Seen)| {
+            perturbation.means != Means::Delay && !perturbation.in_turn
+        };
         for (perturbation, one) in seen_in(level, doses).into_iter().filter(slows) {
             match seen.iter_mut().find(|(known, _)| *known == perturbation) {
                 Some((_, all)) => all.push(one),
@@ -119,7 +121,7 @@ pub fn of(levels: &[&LevelRecord], doses: &[Gauge]) -> Vec<Effect> {
             ratio: mean(&of(|one| one.change)).exp(),
             elasticity: mean(&elasticities),
             interval: student(&elasticities),
-            silence: seen.iter().map(|one| one.silence).sum(),
+            silence: seen.iter().flat_map(|one| one.silence.iter().copied()).sum(),
         }
     };
     seen.into_iter().map(of_one).collect()
@@ -133,8 +135,8 @@ pub struct Seen {
     change: f64,
     /// The dose that was delivered.
     dose: f64,
-    /// Its stops.
-    silence: Silence,
+    /// Its stops; of components that are stopped in turn, those of each.
+    silence: Vec<Silence>,
 }
 
 impl Seen {
@@ -142,6 +144,16 @@ impl Seen {
     /// throughput by that of speed where the times of an operation at one part after the other add up.
     fn elasticity(&self) -> f64 {
         self.longer() / (1.0 / (1.0 - self.dose) - 1.0)
+    }
+
+    /// The stops of the component at that place.
+    pub fn silence_of(&self, place: usize) -> Silence {
+        self.silence.get(place).copied().unwrap_or_default()
+    }
+
+    /// The part of the throughput that was lost, for the share of the time in which one of so many components was stopped in turn.
+    pub fn lost_of(&self, components: usize) -> f64 {
+        (1.0 - self.change.exp()) / (self.dose * components as f64)
     }
 
     /// By how much the time from the end of one operation to that of the next grew, as a part of it.
@@ -184,7 +196,9 @@ pub fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)
         let dose = delivered(level, block, &perturbation, doses)?;
         // Stops that did not take place would be those in which all went on.
         let is_whole = dose >= perturbation.share * ALL_STOPS;
-        let silence = if is_whole { silence::of(level, block, &perturbation) } else { Silence::default() };
+        let places = 0..if perturbation.in_turn { perturbation.components.len() } else { 1 };
+        let of = |place| silence::of(level, block, &perturbation, place);
+        let silence = places.map(|place| if is_whole { of(place) } else { Silence::default() }).collect();
         Some((perturbation, Seen { baseline, change: (rate / baseline).ln(), dose, silence }))
     };
     blocks.iter().enumerate().filter_map(one).collect()

@@ -1,6 +1,7 @@
 //! What an argument about limits rests on, beside the effects of slowing the parts.
 
 use super::effect::{PROCESSORS, student};
+use super::in_turn::InTurn;
 use super::{Part, Path};
 use crate::usage;
 use plimsoll_model::experiment::{Means, Stage};
@@ -25,6 +26,8 @@ pub struct Evidence<'a> {
     pub parts: &'a [Part],
     /// The paths that were delayed.
     pub paths: &'a [Path],
+    /// Components that were stopped in turn.
+    pub in_turn: &'a [InTurn],
     /// Parts that were to be slowed, and of which no effect is known.
     pub missing: Vec<String>,
     /// By component: what it used while nothing was slowed.
@@ -90,7 +93,7 @@ impl Used {
 
 impl<'a> Evidence<'a> {
     pub fn of(
-        (parts, paths, capacity): (&'a [Part], &'a [Path], f64),
+        (parts, paths, in_turn, capacity): (&'a [Part], &'a [Path], &'a [InTurn], f64),
         levels: &[&LevelRecord],
         record: &RunRecord,
     ) -> Evidence<'a> {
@@ -113,6 +116,7 @@ impl<'a> Evidence<'a> {
         let blocks = levels.iter().flat_map(|level| level.start.blocks());
         let mut missing: Vec<String> = blocks
             .filter_map(|block| block.perturbation.as_ref())
+            .filter(|wanted| !wanted.in_turn)
             .filter(|wanted| !parts.iter().any(|part| part.components == wanted.components))
             .map(|wanted| {
                 if wanted.components.is_empty() {
@@ -154,6 +158,7 @@ impl<'a> Evidence<'a> {
         Evidence {
             parts,
             paths,
+            in_turn,
             missing,
             processors: processors_of(&used),
             used,
@@ -173,6 +178,15 @@ impl<'a> Evidence<'a> {
             part.components.len() == 2 && part.components.iter().all(|name| components.contains(name))
         };
         self.parts.iter().find(is_theirs)
+    }
+
+    /// Some components that were stopped in turn.
+    pub fn in_turn(&self, members: &[&Part]) -> Option<&'a InTurn> {
+        let is_theirs = |own: &&InTurn| {
+            let is_member = |name: &String| members.iter().any(|part| part.components == [name.clone()]);
+            own.components.len() == members.len() && own.components.iter().all(is_member)
+        };
+        self.in_turn.iter().find(is_theirs)
     }
 
     /// Each component that was slowed by itself.

@@ -146,12 +146,7 @@ mod tests {
         let mut blocks = vec![(None, untouched)];
         blocks.extend(with.flat_map(|block| [block, (None, untouched)]));
         let block = |(place, (delay, _)): (u16, &(Option<Nanos>, u64))| Block {
-            perturbation: delay.map(|stop| Perturbation {
-                components: vec!["b".into()],
-                means: Means::Delay,
-                share: 1.0,
-                stop,
-            }),
+            perturbation: delay.map(|stop| Perturbation::new(vec!["b".into()], Means::Delay, 1.0, stop)),
             begin: place,
             measured: place,
             end: place + 1,

@@ -67,6 +67,11 @@ impl Silence {
         wilson(self.nearly_all, self.stops).lo > EACH
     }
 
+    /// Whether nothing surely went on in some stops.
+    pub fn is_at_times(self) -> bool {
+        wilson(self.silent, self.stops).lo > EACH
+    }
+
     /// Whether surely no more than little goes on.
     pub fn is_always(self) -> bool {
         wilson(self.stops - self.silent - self.little, self.stops).hi < SELDOM
@@ -87,8 +92,9 @@ impl Silence {
     }
 }
 
-/// The stops in the part of a block that counts; none where they are too short or too many to tell.
-pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation) -> Silence {
+/// The stops of a component in the part of a block that counts, in which it is the one at that place; none where they are too short or too
+/// many to show anything.
+pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation, place: usize) -> Silence {
     let mut silence = Silence::default();
     let sample = level.start.hold.0 as f64 / f64::from(level.start.samples.max(1));
     let cycle = (perturbation.cycle().0 as f64 / sample).round();
@@ -104,7 +110,11 @@ pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation) -> Si
     }
     let length = (perturbation.stop.0 as f64 / sample).round() as u16;
     let usual = usual * f64::from(length);
-    for begin in (block.measured..block.end).step_by(cycle.max(1.0) as usize) {
+    let first = block.measured + if perturbation.in_turn { length * place as u16 } else { 0 };
+    for begin in (first..block.end).step_by(cycle.max(1.0) as usize) {
+        if begin + length > block.end {
+            break;
+        }
         let all = (begin..begin + length).map(|sample| ended(level, sample)).sum::<Option<f64>>();
         let Some(ended) = all else { continue };
         silence.stops += 1;
@@ -144,12 +154,7 @@ mod tests {
 
     /// An untouched block, and one with a stop of two samples in each ten; so many operations ended in the first sample of each.
     fn seen(of_stops: &[u64], untouched: u64) -> Silence {
-        let perturbation = Perturbation {
-            components: vec!["a".into()],
-            means: Means::Stop,
-            share: 0.2,
-            stop: Nanos::from_millis(200),
-        };
+        let perturbation = Perturbation::new(vec!["a".into()], Means::Stop, 0.2, Nanos::from_millis(200));
         let length = 10 * of_stops.len() as u16;
         let block =
             Block { perturbation: Some(perturbation.clone()), begin: 10, measured: 10, end: 10 + length };
@@ -167,7 +172,7 @@ mod tests {
             |ended: &u64| (0..10).map(|at| sample(if at < 2 { *ended } else { 20 })).collect::<Vec<_>>();
         let mut samples: Vec<_> = (0..10).map(|_| sample(untouched)).collect();
         samples.extend(of_stops.iter().flat_map(stop));
-        of(&LevelRecord { start, samples, ..LevelRecord::default() }, &block, &perturbation)
+        of(&LevelRecord { start, samples, ..LevelRecord::default() }, &block, &perturbation, 0)
     }
 
     #[test]

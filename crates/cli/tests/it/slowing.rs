@@ -56,7 +56,7 @@ fn monotonic() -> i64 {
 
 fn order(components: &[&str], means: Means, share: f64, to: Nanos) -> Order {
     let components = components.iter().map(|&name| name.to_owned()).collect();
-    let perturbation = Perturbation { components, means, share, stop: Nanos::from_millis(20) };
+    let perturbation = Perturbation::new(components, means, share, Nanos::from_millis(20));
     Order { perturbation, from: Nanos::from_millis(100), to }
 }
 

@@ -23,20 +23,19 @@ impl Conductor {
     /// The orders of a level that is planned so: two of each block, so that the dose of what counts is told by itself.
     pub fn of(start: &LevelStart, epoch: i64) -> Conductor {
         let at = |sample: u16| start.hold_start + start.sample_begin(usize::from(sample));
-        let blocks = start.blocks().iter();
-        let orders = blocks.flat_map(|block| {
-            let order = |perturbation: &Perturbation, from, to| Order {
-                perturbation: perturbation.clone(),
-                from: at(from),
-                to: at(to),
-            };
-            let both = |perturbation| {
-                [(block.begin, block.measured), (block.measured, block.end)]
-                    .map(|(from, to)| order(perturbation, from, to))
-            };
-            block.perturbation.as_ref().map(both).into_iter().flatten()
-        });
-        Conductor { orders: orders.collect(), given: Vec::new(), epoch }
+        let mut orders = VecDeque::new();
+        for block in start.blocks() {
+            let each = block.perturbation.as_ref().map(Perturbation::of_each).unwrap_or_default();
+            for (from, to) in [(block.begin, block.measured), (block.measured, block.end)] {
+                let order = |(perturbation, later): &(Perturbation, Nanos)| Order {
+                    perturbation: perturbation.clone(),
+                    from: at(from) + *later,
+                    to: at(to),
+                };
+                orders.extend(each.iter().map(order));
+            }
+        }
+        Conductor { orders, given: Vec::new(), epoch }
     }
 
     /// Gives the orders whose time comes, and what is told of those that are over; what could not be done, for people.

@@ -47,11 +47,9 @@ impl Experiment<'_> {
         if contend.len() < 2 || before.is_empty() {
             return Step::Over(None);
         }
-        let delay = |(component, part): (&String, f64)| Perturbation {
-            components: vec![component.clone()],
-            means: Means::Delay,
-            share: 1.0,
-            stop: Nanos::from_secs_f64(alone.clamp(*LONG.start(), *LONG.end()) * part),
+        let delay = |(component, part): (&String, f64)| {
+            let length = Nanos::from_secs_f64(alone.clamp(*LONG.start(), *LONG.end()) * part);
+            Perturbation::new(vec![component.clone()], Means::Delay, 1.0, length)
         };
         let each = |component: &String| DELAYS.map(|part| delay((component, part)));
         let delays: Vec<Perturbation> = before.into_iter().flat_map(each).collect();

@@ -165,6 +165,20 @@ fn pool(seed: u64, keys: &str) -> Row {
     Row { planted: vec![(first, None), (first + 1, None)], ..row }
 }
 
+/// Two stations, each of which allows as much as the other or nearly so, with service that varies or does not: nothing is between them but
+/// a queue.
+fn equal_limits(seed: u64) -> Row {
+    let mut row = sleeping(seed);
+    let first = row.planted[0].0;
+    let second = (first + 1) % row.stations.len();
+    let near = [1.0, 0.95, 0.9, 1.05][(seed / 2) as usize % 4];
+    let law = if seed.is_multiple_of(2) { ", law: deterministic" } else { "" };
+    for (place, part) in [(first, 1.0), (second, near)] {
+        row.stations[place] = Station::of(part / row.capacity, &format!(", processor: 0 %{law}"));
+    }
+    row
+}
+
 /// What came of the seeds of a kind.
 #[derive(Default)]
 struct Found {
@@ -320,6 +334,31 @@ fn a_pool_of_connections_is_found() {
 #[ignore = "acceptance: laboratory"]
 fn a_pool_of_connections_behind_a_relay_is_found() {
     examine("pool behind a relay", pool_behind_a_relay, &[LimitKind::Coupled, LimitKind::Pool]);
+}
+
+/// Of two limits that lie together one may be named, and never anything that both share.
+#[test]
+fn equal_limits_are_neither_a_lock_nor_a_pool() {
+    for seed in 0..(seeds() / 2).max(2) {
+        let row = equal_limits(seed);
+        let (summary, experiment) = row.why(seed);
+        println!("seed {seed}: {:?}, {:?}", summary.limits, experiment.open);
+        let least = row.stations.iter().map(|station| 1.0 / station.service).fold(f64::INFINITY, f64::min);
+        for Limit { component, components, kind, .. } in &summary.limits {
+            let own = component.as_ref().and_then(|name| {
+                let is_it = |place: &usize| self::name(*place) == *name;
+                (0..row.stations.len()).find(is_it)
+            });
+            let allows = own.map(|place| 1.0 / row.stations[place].service);
+            assert_eq!(
+                (components.len(), *kind),
+                (0, LimitKind::Waiting),
+                "seed {seed}: {:?}",
+                summary.limits
+            );
+            assert!(allows.is_some_and(|rate| rate < least * 1.01), "seed {seed}: {:?}", summary.limits);
+        }
+    }
 }
 
 /// Delays name most pools, and count their places.

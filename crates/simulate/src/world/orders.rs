@@ -14,7 +14,7 @@ impl World {
         if to <= from {
             return;
         }
-        let Perturbation { components, means, share, stop } = &order.perturbation;
+        let Perturbation { components, means, share, stop, .. } = &order.perturbation;
         let cycle = Cycle { stop: *stop, cycle: order.perturbation.cycle() };
         let lasts = *stop > Nanos::ZERO && cycle.cycle > Nanos::ZERO;
         let stopped = if lasts { cycle.share(to - from) } else { 0.0 };

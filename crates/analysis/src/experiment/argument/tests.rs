@@ -21,6 +21,19 @@ fn part(components: &[&str], elasticity: [f64; 3]) -> Part {
     }
 }
 
+/// Two components that were stopped in turn, thirty times each; the last one is always silent then, and the first one so often.
+fn in_turn(lost: [f64; 3], silent: u64) -> [InTurn; 1] {
+    let [lo, mean, hi] = lost;
+    let stops = |silent| Silence { stops: 30, silent, little: 0, nearly_all: 30 - silent };
+    [InTurn {
+        components: vec!["a".to_owned(), "b".to_owned()],
+        lost: Estimate { mean, ci95: Some([lo, hi]) },
+        stops: vec![stops(silent), stops(30)],
+    }]
+}
+
+const ALL_LOST: [f64; 3] = [0.85, 0.95, 1.05];
+const HALF_LOST: [f64; 3] = [0.45, 0.52, 0.59];
 const LIMITS: [f64; 3] = [0.9, 1.0, 1.1];
 const IDLE: [f64; 3] = [-0.05, 0.0, 0.05];
 
@@ -89,7 +102,14 @@ fn who_may_decide_as_well_takes_the_name_away() {
     assert!(said(&evidence(&sure)).unwrap_err().contains("or their limits are equal"));
     let silence = Silence { stops: 20, silent: 18, little: 2, nearly_all: 0 };
     let at_once = both.map(|part| Part { silence, ..part });
-    assert_eq!(said(&evidence(&at_once)).unwrap(), ("a and b".into(), LimitKind::Coupled));
+    assert!(
+        said(&evidence(&at_once)).unwrap_err().contains("or their limits are equal"),
+        "service may not vary"
+    );
+    let of = |lost| said(&Evidence { in_turn: &in_turn(lost, 30), ..evidence(&at_once) });
+    assert_eq!(of(ALL_LOST).unwrap(), ("a and b".into(), LimitKind::Coupled));
+    let equal = of(HALF_LOST).unwrap_err();
+    assert!(equal.ends_with("the platform lost 52 % (45 to 59) of that time"), "{equal}");
 }
 
 #[test]
@@ -150,6 +170,8 @@ fn a_path_with_few_places_is_the_limit_of_the_two_it_lies_between() {
     let silence = Silence { stops: 20, silent: 18, little: 2, nearly_all: 0 };
     let silent = |name: &str| Part { silence, ..part(&[name], LIMITS) };
     let parts = [silent("a"), silent("b"), part(&["c"], IDLE)];
+    let all_lost = in_turn(ALL_LOST, 30);
+    let evidence = |parts| Evidence { in_turn: &all_lost, ..evidence(parts) };
     let of = |path: Path| argue(&Evidence { paths: &[path], used: both(0.3), ..evidence(&parts) });
     let limits = |argument: Argument| argument.limits.into_iter().map(|limit| (limit.name(), limit.kind));
     let named = |path| limits(of(path)).collect::<Vec<_>>();
@@ -195,19 +217,25 @@ fn the_share_of_full_processors_has_the_error_of_what_was_read() {
 
 #[test]
 fn who_sometimes_holds_what_the_limit_needs_shares_a_lock_with_it() {
-    let of = |stops, silent, pair| {
+    let of = |stops, silent, pair, in_turn: &[InTurn]| {
         let nearly_all = stops - silent;
         let silence = Silence { stops, silent, little: 0, nearly_all };
         let holder = Part { silence, ..part(&["a"], [0.4, 0.6, 0.8]) };
         let small = Some(SmallDose { dose: 0.15, elasticity: holder.elasticity });
         let parts =
             [part(&["b"], LIMITS), Part { small, ..holder }, part(&["a", "b"], pair), part(&["c"], IDLE)];
-        said(&evidence(&parts))
+        said(&Evidence { in_turn, ..evidence(&parts) })
     };
-    assert_eq!(of(40, 20, LIMITS).unwrap(), ("b and a".into(), LimitKind::Lock));
-    assert!(of(40, 0, LIMITS).is_err(), "the limit goes on while it is stopped");
-    assert!(of(40, 40, LIMITS).is_err(), "it is on the way of all");
-    assert!(of(40, 20, IDLE).is_err(), "both together do not decide");
+    let half = in_turn(HALF_LOST, 14);
+    assert_eq!(of(40, 20, LIMITS, &half).unwrap(), ("b and a".into(), LimitKind::Lock));
+    assert!(of(40, 0, LIMITS, &half).is_err(), "the limit goes on while it is stopped");
+    assert!(of(40, 40, LIMITS, &half).is_err(), "it is on the way of all");
+    assert!(of(40, 20, IDLE, &half).is_err(), "both together do not decide");
+    assert!(
+        of(40, 20, LIMITS, &in_turn(HALF_LOST, 1)).is_err(),
+        "a queue is between them when it is filled before"
+    );
+    assert!(of(40, 20, LIMITS, &[]).is_err(), "not known");
 }
 
 #[test]
@@ -224,7 +252,7 @@ fn two_of_which_each_stops_all_are_coupled_though_one_is_made_up_for_in_part() {
             part(&["a", "b"], pair),
             part(&["c"], IDLE),
         ];
-        said(&evidence(&parts))
+        said(&Evidence { in_turn: &in_turn(ALL_LOST, 30), ..evidence(&parts) })
     };
     assert_eq!(of([0.36, 0.49, 0.62], 30, LIMITS).unwrap(), ("a and b".into(), LimitKind::Coupled));
     assert!(of([0.0, 0.35, 0.7], 30, LIMITS).is_err(), "it may only stand on the way of what ends");
@@ -274,7 +302,8 @@ fn nobody_is_named_while_a_component_could_not_be_slowed() {
     };
     let alone = [part(&["a"], LIMITS), part(&["b"], IDLE)];
     for parts in [vec![coupled("a"), coupled("b")], alone.to_vec()] {
-        let whole = evidence(&parts);
+        let all_lost = in_turn(ALL_LOST, 30);
+        let whole = Evidence { in_turn: &all_lost, ..evidence(&parts) };
         assert!(said(&whole).is_ok());
         let missing = vec!["c".to_owned()];
         let error = said(&Evidence { missing, ..whole }).unwrap_err();

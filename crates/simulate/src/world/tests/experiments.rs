@@ -14,7 +14,7 @@ fn spinning(name: &str, mean: i64) -> StationSpec {
 
 fn order(means: Means, components: &[&str], share: f64, stop: Nanos) -> Perturbation {
     let components = components.iter().map(|&name| name.into()).collect();
-    Perturbation { components, means, share, stop }
+    Perturbation::new(components, means, share, stop)
 }
 
 /// A closed loop of so many messages: how many end in a second, over so many seconds in which the order lasts.
