@@ -28,6 +28,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use forecast::Faster;
+pub use in_turn::InTurn;
 pub use latency::{Latency, LatencyPart};
 pub use path::Path;
 pub use silence::Silence;
@@ -59,6 +60,8 @@ pub struct Experiment {
     pub parts: Vec<Part>,
     /// The paths to components that may decide together, where relays stand before them.
     pub paths: Vec<Path>,
+    /// Two components that may decide together, stopped one after the other; empty where that was not done.
+    pub in_turn: Vec<InTurn>,
     /// What a faster limiting part would buy; empty where none is known.
     pub faster: Vec<Faster>,
     /// What a slower component does to the times that objectives look at, under a load that leaves room. Components that hardly compute
@@ -268,6 +271,17 @@ pub fn limited_by_path(levels: &[&LevelRecord], delays: &LevelRecord) -> Vec<Str
     argument::keep_few_at_once(&single, &paths).iter().flat_map(|part| part.components.clone()).collect()
 }
 
+/// The components of which stops in turn have shown that one can hardly work without the other; none where they have not.
+pub fn share_something(levels: &[&LevelRecord]) -> Vec<String> {
+    let parts = parts(levels, &[], Estimate::of(1.0, None));
+    let decides = |name: &String| {
+        let is_it = |part: &&Part| part.components == [name.clone()];
+        parts.iter().find(is_it).is_some_and(argument::decides)
+    };
+    let is_it = |own: &InTurn| (own.loses_all() || own.is_exclusive()) && own.components.iter().any(decides);
+    in_turn::of(levels, &[]).into_iter().find(is_it).map(|own| own.components).unwrap_or_default()
+}
+
 /// The two components that decide and stop each other, where that is known.
 fn coupled(parts: &[Part]) -> Vec<String> {
     let single = parts.iter().filter(|part| part.components.len() == 1);
@@ -349,6 +363,7 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
         stop: large.start.longest_stop().unwrap_or_default().as_secs_f64(),
         parts,
         paths,
+        in_turn,
         faster,
         latencies: latency::of(record),
         open: argument.open,

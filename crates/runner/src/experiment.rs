@@ -73,7 +73,7 @@ const MEASURED_SMALL: u16 = 40;
 const FEWEST_ROUNDS: usize = 4;
 const MOST_ROUNDS: usize = 6;
 /// Levels after the one with the large dose, at most: what is not known by then has its interval.
-const MOST_FURTHER: usize = 4;
+const MOST_FURTHER: usize = 5;
 /// The share of the time for the large dose; what it leaves belongs to the small one.
 const FOR_LARGE: f64 = 0.5;
 /// Short stops slow what computes; a wait goes on meanwhile.
@@ -211,22 +211,25 @@ impl<'a> Experiment<'a> {
         }
         let is_delays = |level: &&LevelRecord| level.start.stage() == Some(Stage::Delays);
         let stopped: Vec<&LevelRecord> = slowed.iter().copied().filter(|level| !is_delays(level)).collect();
-        // Between which a path limits, whatever more is done to them.
-        let on_path =
+        // Between which a path limits, or which share something, whatever more is done to them.
+        let mut known =
             at(Stage::Delays).map(|delays| experiment::limited_by_path(&stopped, delays)).unwrap_or_default();
+        known.extend(experiment::share_something(&stopped));
         let next = match &stopped[..] {
             // Nothing that a component does by itself would change that.
             [large] if experiment::processors_limit(large, saturated, components) => Step::Over(None),
             [large] if at(Stage::Delays).is_none() => match self.delays(alone, large, left) {
-                Step::Over(_) => self.after_large((large, saturated), &on_path, components, left),
+                Step::Over(_) => self.after_large((large, saturated), &known, components, left),
                 delays => delays,
             },
-            [large] => self.after_large((large, saturated), &on_path, components, left),
+            [large] => self.after_large((large, saturated), &known, components, left),
             [large, short] if slows_shortly(short) && experiment::short_stops_tell(&[large, short]) => {
                 Step::Over(None)
             }
-            [_, short] if slows_shortly(short) => self.small(&stopped, &on_path, left),
-            _ => self.again(&stopped, &on_path, left),
+            [_, further @ ..] if further.iter().all(|level| slows_shortly(level) || stops_in_turn(level)) => {
+                self.after_short(&stopped, &known, left)
+            }
+            _ => self.again(&stopped, &known, left),
         };
         match next {
             Step::Over(None) => self.latency((alone, saturated), components, left),
@@ -238,13 +241,30 @@ impl<'a> Experiment<'a> {
     fn after_large(
         &self,
         (large, saturated): (&LevelRecord, &LevelRecord),
-        on_path: &[String],
+        known: &[String],
         components: &[ComponentUsage],
         left: Nanos,
     ) -> Step {
         match self.short((large, saturated), components, left) {
-            Step::Over(_) => self.small(&[large], on_path, left),
+            Step::Over(_) => self.after_short(&[large], known, left),
             short => short,
+        }
+    }
+
+    /// What comes once those that seem to decide were stopped shortly, if they were to be.
+    fn after_short(&self, done: &[&LevelRecord], known: &[String], left: Nanos) -> Step {
+        let in_turn = if known.is_empty() { self.in_turn(done) } else { Vec::new() };
+        let measures =
+            done.first().and_then(|large| Some((large.start.longest_stop()?, large.start.load.in_flight()?)));
+        let next = match measures {
+            Some((stop, in_flight)) if !in_turn.is_empty() => {
+                self.further(&in_turn, (stop, in_flight, left), done.len())
+            }
+            _ => Step::Over(None),
+        };
+        match next {
+            Step::Over(_) => self.small(done, known, left),
+            next => next,
         }
     }
 
@@ -333,14 +353,14 @@ impl<'a> Experiment<'a> {
         components
     }
 
-    /// Each component of which the large dose leaves it open whether it limits, by a small one; not those that keep few at once on a path.
-    fn small(&self, done: &[&LevelRecord], on_path: &[String], left: Nanos) -> Step {
+    /// Each component of which the large dose leaves it open whether it limits, by a small one; not those of which that is known anyway.
+    fn small(&self, done: &[&LevelRecord], known: &[String], left: Nanos) -> Step {
         let [large, ..] = done else { return Step::Over(None) };
         let (Some(stop), Some(in_flight)) = (large.start.longest_stop(), large.start.load.in_flight()) else {
             return Step::Over(None);
         };
         let mut open = experiment::open(large);
-        open.retain(|effect| !has_any(&effect.components, on_path));
+        open.retain(|effect| !has_any(&effect.components, known));
         let of = |part: &Slowable| {
             let effect = open.iter().find(|effect| effect.components == [part.component.clone()])?;
             Some(slowed(part, small_dose(effect), stop))
@@ -348,25 +368,25 @@ impl<'a> Experiment<'a> {
         let mut perturbations: Vec<Perturbation> = self.parts.iter().filter_map(of).collect();
         let is_open = |own: &Perturbation| open.iter().any(|effect| effect.components == own.components);
         let unsettled = experiment::unsettled(&[large]).into_iter().filter(|own| !is_open(own));
-        perturbations.extend(unsettled.filter(|own| !has_any(&own.components, on_path)));
+        perturbations.extend(unsettled.filter(|own| !has_any(&own.components, known)));
         if perturbations.is_empty() {
-            return self.again(done, on_path, left);
+            return self.again(done, known, left);
         }
         self.further(&perturbations, (stop, in_flight, left), done.len())
     }
 
     /// Those that may decide together, in pairs and by short stops, once; and the perturbations whose effect is not known well enough.
-    fn again(&self, slowed: &[&LevelRecord], on_path: &[String], left: Nanos) -> Step {
+    fn again(&self, slowed: &[&LevelRecord], known: &[String], left: Nanos) -> Step {
         if slowed.len() > MOST_FURTHER {
             return Step::Over(None);
         }
         let mut wanted = if slowed.len() > 1 { experiment::unsettled(slowed) } else { Vec::new() };
-        wanted.retain(|own| !has_any(&own.components, on_path));
-        if on_path.is_empty() && !slowed.iter().any(|level| slows_pairs(level)) {
+        wanted.retain(|own| !has_any(&own.components, known));
+        if known.is_empty() && !slowed.iter().any(|level| slows_pairs(level)) {
             wanted.extend(self.pairs_of(&experiment::contenders(slowed), slowed));
         }
-        if on_path.is_empty() && !slowed.iter().any(|level| perturbations(level).any(|own| own.in_turn)) {
-            wanted.extend(self.in_turn(experiment::all_contenders(slowed), slowed));
+        if known.is_empty() {
+            wanted.extend(self.in_turn(slowed));
         }
         let large = slowed.first();
         let measures =
@@ -381,12 +401,16 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    /// Two components that may decide, one after the other: whether what one did before is left for the other to do meanwhile.
-    fn in_turn(&self, contenders: Vec<String>, slowed: &[&LevelRecord]) -> Option<Perturbation> {
-        let contenders = self.stoppable(contenders);
-        let stop = slowed.first()?.start.longest_stop()?;
-        let stopped = Perturbation::new(contenders, Means::Stop, IN_TURN, stop);
-        (stopped.components.len() == 2).then_some(Perturbation { in_turn: true, ..stopped })
+    /// Two components that may decide, one after the other, if that was not done yet: whether what one did before is left for the other to
+    /// do meanwhile.
+    fn in_turn(&self, slowed: &[&LevelRecord]) -> Vec<Perturbation> {
+        if slowed.iter().any(|level| perturbations(level).any(|own| own.in_turn)) {
+            return Vec::new();
+        }
+        let contenders = self.stoppable(experiment::all_contenders(slowed));
+        let stop = slowed.first().and_then(|large| large.start.longest_stop()).unwrap_or_default();
+        let in_turn = |both| Perturbation { in_turn: true, share: IN_TURN, ..both };
+        pairs(&contenders, stop).into_iter().map(in_turn).collect()
     }
 
     /// Pairs of the components that may decide, and each of them by short stops, if that was not done yet.
@@ -545,6 +569,12 @@ fn untouched_of(perturbations: usize) -> usize {
 /// Whether several components were slowed at the same moments in a level.
 fn slows_pairs(level: &LevelRecord) -> bool {
     perturbations(level).any(|own| own.components.len() > 1 && !own.in_turn)
+}
+
+/// Whether components were stopped in turn, and nothing else was done, in a level.
+fn stops_in_turn(level: &LevelRecord) -> bool {
+    let mut slowed = perturbations(level).peekable();
+    slowed.peek().is_some() && slowed.all(|own| own.in_turn)
 }
 
 /// Whether components were slowed by short stops alone in a level.

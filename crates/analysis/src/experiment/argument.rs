@@ -4,7 +4,6 @@
 mod tests;
 
 use super::evidence::{Evidence, Used};
-use super::in_turn::InTurn;
 use super::{Estimate, NOTHING, Part, Path};
 use crate::limits::{Limit, LimitKind};
 use plimsoll_model::experiment::Means;
@@ -18,8 +17,6 @@ const ALONE: f64 = 0.78;
 const MOST: f64 = 0.8;
 /// A part that uses less than this of a processor, and does not wait for one, is occupied by something else.
 const IDLE: f64 = 0.5;
-/// A part computes at all where it uses so much of a processor.
-const COMPUTES: f64 = 0.1;
 /// Threads that wait for a processor, from which on that is worth a word.
 const WAITS: f64 = 0.1;
 /// Share of the time in which processes of the host waited for a disk or memory, from which on that is worth a word.
@@ -106,8 +103,7 @@ fn of_components(evidence: &Evidence<'_>) -> Argument {
         let by_stops = by_short_stops(&contenders, evidence);
         let is_one = by_stops.as_ref().is_some_and(|limit| limit.component.is_some());
         let by_path = pool(&contenders, evidence).filter(|_| !is_one);
-        let by_silence = || held(&contenders, evidence).or_else(|| coupled_by_silence(&contenders, evidence));
-        if let Some(limit) = by_path.or(by_stops).or_else(by_silence) {
+        if let Some(limit) = by_path.or(by_stops).or_else(|| by_turns(&contenders, evidence)) {
             return found(limit);
         }
     }
@@ -201,22 +197,7 @@ fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit
         let elasticity = own.under_short_stops.unwrap_or(own.elasticity);
         return is_it.then(|| alone(own, elasticity, Some(said), evidence));
     }
-    let members: Vec<&Part> =
-        short.iter().filter(|(_, short)| short.ends()[0] > NOTHING / 2.0).map(|(part, _)| *part).collect();
-    let compute = |part: &&Part| evidence.used_by(part).is_some_and(|used| used.processor > COMPUTES);
-    let none_alone = short.iter().all(|(_, short)| short.ends()[1] < 1.0);
-    if members.len() != 2 || !none_alone || !members.iter().all(compute) {
-        return None;
-    }
-    // Who only calls the other one is idle for as long as that computes, and so it is the other way round. A lock lets one go on, now
-    // and then, while the other is stopped without it.
-    let is_lock = members.iter().any(|part| part.silence.passes_at_times());
-    if !is_lock && stop_each_other(&members) {
-        let mut said: Vec<String> = members.iter().map(|part| effect_in_words(part)).collect();
-        said.push(format!("with short stops, elasticities are {told}"));
-        return Some(coupled(&members, said, evidence));
-    }
-    is_lock.then(|| lock(&members, told, evidence)).flatten()
+    None
 }
 
 /// What short stops did to components, where they explain about the whole time of an operation.
@@ -241,47 +222,37 @@ pub fn alone_by_short_stops<'a>(
     excluded.then_some(own)
 }
 
-/// Components that keep each other from working while one is stopped, by less together than apart.
-fn lock(members: &[&Part], short: String, evidence: &Evidence<'_>) -> Option<Limit> {
-    let components: Vec<String> = members.iter().flat_map(|part| part.components.clone()).collect();
-    let pair = evidence.pair(&components)?;
-    let sum: f64 = members.iter().map(|part| part.elasticity.mean).sum();
-    if pair.elasticity.ends()[1] > sum {
-        return None;
-    }
-    let mut said: Vec<String> = members.iter().map(|part| effect_in_words(part)).collect();
-    said.push(format!("{}, less than the {sum:.2} of both apart", effect_in_words(pair)));
-    said.push(format!("with short stops, which leave a lock to others, elasticities are {short}"));
-    said.extend(paths_in_words(members, evidence));
-    if let Some(shared) = evidence.shared().filter(|_| !evidence.processors_are_full()) {
-        said.push(format!("{}, but the processors are not full", effect_in_words(shared)));
-    }
-    let (kind, elasticity) = (LimitKind::Lock, Some(pair.elasticity));
-    Some(Limit { component: None, components, kind, evidence: said, elasticity })
-}
-
-/// Of two components, one of which decides: the other one sometimes holds what the first needs, and sometimes not, when it is stopped.
-/// That it comes near to the limit itself is excluded: whoever limits would go on at the beginning of each stop. So is that a queue is
-/// between them in some stops and none in others: stopped in turn, the one before has always filled it.
-fn held(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
+/// Of two components that may decide, each of which keeps the other one from working: whether always, or only while it has something that
+/// both need. That their limits are equal by chance is excluded by stops in turn: what one did in the stop of the other would wait between
+/// them for the next.
+fn by_turns(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
     let &[one, other] = contenders else { return None };
-    let components = vec![one.components.first()?.clone(), other.components.first()?.clone()];
-    let pair = evidence.pair(&components).filter(|pair| decides(pair))?;
-    let holder = [one, other].into_iter().find(|part| part.silence.is_sometimes())?;
-    let in_turn = evidence.in_turn(contenders).filter(|own| own.holds_each_at_times())?;
-    if one.elasticity.mean + other.elasticity.mean < pair.elasticity.ends()[0] {
+    let in_turn = evidence.in_turn(contenders)?;
+    let names = [one.components.first()?.clone(), other.components.first()?.clone()];
+    let pair = evidence.pair(&names);
+    // Where both work one after the other, both together lose no more than each.
+    let decide = pair.is_none_or(decides) && contenders.iter().any(|part| decides(part));
+    let slow_others = contenders.iter().all(|part| stops_others(part));
+    if !decide || !slow_others {
         return None;
     }
-    let mut said: Vec<String> = [one, other, pair].into_iter().map(effect_in_words).collect();
-    said.push(holder.silence.in_words(&holder.name()));
+    let mut said: Vec<String> = contenders.iter().copied().chain(pair).map(effect_in_words).collect();
+    said.push(in_turn.in_words());
+    if in_turn.loses_all() {
+        return Some(coupled(contenders, said, evidence));
+    }
     let named = in_turn.components.iter().zip(&in_turn.stops);
-    said.extend(
-        named.map(|(name, stops)| format!("stopped in turn with the other: {}", stops.in_words(name))),
-    );
+    said.extend(named.map(|(name, stops)| stops.in_words(name)));
     said.extend(paths_in_words(contenders, evidence));
     said.extend(excluded(contenders, evidence));
-    let (kind, elasticity) = (LimitKind::Lock, Some(pair.elasticity));
-    Some(Limit { component: None, components, kind, evidence: said, elasticity })
+    let limit = Limit {
+        component: None,
+        components: names.to_vec(),
+        kind: LimitKind::Lock,
+        evidence: said,
+        elasticity: pair.map(|pair| pair.elasticity),
+    };
+    in_turn.is_exclusive().then_some(limit)
 }
 
 /// The components that slow the platform by a small dose although they allow more than is done then: while they are stopped, others
@@ -299,36 +270,27 @@ fn partly<'a>(evidence: &Evidence<'a>) -> Vec<&'a Part> {
     evidence.single().filter(is_one).collect()
 }
 
-/// Several components decide: while one is stopped, what the others hold is not passed on. That two limits are equal by chance is
-/// excluded by stops in turn: what one did in the stop of the other would wait between them for the next.
+/// Several components decide, and it was not shown that they share something.
 fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evidence<'_>) -> Argument {
     let names: Vec<String> = deciding.iter().map(|part| part.name()).collect();
+    let names = names.join(" and ");
     let others = may_as_well(contenders, deciding);
     if !others.is_empty() {
         return unknown(format!(
-            "{} decide the throughput, but {} may as well: a longer experiment would decide (load.experiment.within)",
-            names.join(" and "),
+            "{names} decide the throughput, but {} may as well: a longer experiment would decide (load.experiment.within)",
             others.join(", ")
         ));
     }
-    let in_turn = evidence.in_turn(deciding);
-    if let Some(less) = in_turn.filter(|own| own.loses_less()) {
+    if let Some(equal) = evidence.in_turn(deciding).filter(|own| own.has_queue_between()) {
         return unknown(format!(
-            "{} decide the throughput, each of them, and their limits are about equal: {}",
-            names.join(" and "),
-            less.in_words()
+            "{names} decide the throughput, each of them, and their limits are about equal: {}",
+            equal.in_words()
         ));
     }
-    if !stop_each_other(deciding) || !in_turn.is_some_and(InTurn::loses_all) {
-        let which = which_by_relays(deciding, evidence).map(|told| format!(": {told}")).unwrap_or_default();
-        return unknown(format!(
-            "{} decide the throughput, each of them: few operations can be between them, or their limits are equal{which}",
-            names.join(" and ")
-        ));
-    }
-    let mut said: Vec<String> = deciding.iter().map(|part| effect_in_words(part)).collect();
-    said.extend(in_turn.map(InTurn::in_words));
-    found(coupled(deciding, said, evidence))
+    let which = which_by_relays(deciding, evidence).map(|said| format!(": {said}")).unwrap_or_default();
+    unknown(format!(
+        "{names} decide the throughput, each of them: few operations can be between them, or their limits are equal{which}"
+    ))
 }
 
 /// The components that decide together, where few operations can be at once on the path to one of them; none elsewhere.
@@ -384,25 +346,8 @@ fn which_by_relays(members: &[&Part], evidence: &Evidence<'_>) -> Option<String>
     })
 }
 
-/// Two components, of which one need not decide: after each of its stops others may work off some of what was not done meanwhile. That it
-/// only stands on the way of what ends is excluded, since then it would all be worked off; that both have a limit of their own is, by stops
-/// in turn.
-fn coupled_by_silence(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
-    let &[one, other] = contenders else { return None };
-    let members = [one, other];
-    let names = [one.components.first()?.clone(), other.components.first()?.clone()];
-    let pair = evidence.pair(&names).filter(|pair| decides(pair))?;
-    let stops_all = |part: &&Part| part.silence.is_always() && stops_others(part) && part.small.is_some();
-    let is_it = members.iter().all(stops_all) && members.iter().any(|part| decides(part));
-    let in_turn = evidence.in_turn(&members).filter(|own| own.loses_all())?;
-    let mut said: Vec<String> = [one, other, pair].into_iter().map(effect_in_words).collect();
-    said.push(in_turn.in_words());
-    is_it.then(|| coupled(&members, said, evidence))
-}
-
 /// Two components each of which stops with the other.
 fn coupled(members: &[&Part], mut said: Vec<String>, evidence: &Evidence<'_>) -> Limit {
-    said.extend(members.iter().map(|part| part.silence.in_words(&part.name())));
     said.extend(paths_in_words(members, evidence));
     said.extend(which_by_relays(members, evidence));
     Limit {

@@ -5,12 +5,16 @@
 use super::effect::{self, Seen};
 use super::{Estimate, Silence};
 use plimsoll_model::record::{Gauge, LevelRecord};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// So much of the stopped time is surely lost where nothing is done ahead: all of it but for what is under way.
 const ALL: f64 = 0.7;
 
-/// What became of the throughput.
-#[derive(Clone, Debug, PartialEq)]
+/// Two components that were stopped in turn, and what became of the throughput.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct InTurn {
     /// The components.
     pub components: Vec<String>,
@@ -48,14 +52,15 @@ impl InTurn {
         self.lost.ends()[0] > ALL
     }
 
-    /// Whether surely some was done ahead.
-    pub fn loses_less(&self) -> bool {
-        self.lost.ends()[1] < ALL
+    /// Whether what one did was surely there for the other to do: one of them hardly ever kept the other from working.
+    pub fn has_queue_between(&self) -> bool {
+        self.lost.ends()[1] < ALL && self.stops.iter().any(|stops| stops.is_seldom())
     }
 
-    /// Whether each of them sometimes keeps the other one from working although that had work.
-    pub fn holds_each_at_times(&self) -> bool {
+    /// Whether only one of them works at a time, and one sometimes does while the other is stopped.
+    pub fn is_exclusive(&self) -> bool {
         self.stops.iter().all(|stops| stops.is_at_times())
+            && self.stops.iter().any(|stops| stops.passes_at_times())
     }
 
     /// For people.

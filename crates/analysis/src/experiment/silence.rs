@@ -25,6 +25,8 @@ const EACH: f64 = 0.1;
 const BETWEEN: f64 = 0.4;
 /// Where few can be between, more than little goes on in less than this share of the stops.
 const SELDOM: f64 = 0.25;
+/// So many silent stops are no chance.
+const BY_CHANCE: f64 = 0.03;
 /// A platform that is silent in so many of the untouched samples is so by itself.
 const BY_ITSELF: f64 = 0.03;
 
@@ -69,7 +71,12 @@ impl Silence {
 
     /// Whether nothing surely went on in some stops.
     pub fn is_at_times(self) -> bool {
-        wilson(self.silent, self.stops).lo > EACH
+        wilson(self.silent, self.stops).lo > BY_CHANCE
+    }
+
+    /// Whether something surely went on in most stops.
+    pub fn is_seldom(self) -> bool {
+        wilson(self.silent, self.stops).hi < SELDOM
     }
 
     /// Whether surely no more than little goes on.

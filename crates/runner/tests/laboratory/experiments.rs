@@ -2,7 +2,7 @@
 //! network, and a forecast of what a faster one buys holds when it is made faster.
 
 use super::bench::{Setup, between, seeds};
-use plimsoll_analysis::experiment::{Experiment, Part};
+use plimsoll_analysis::experiment::{Experiment, InTurn, Part};
 use plimsoll_analysis::limits::{Limit, LimitKind};
 use plimsoll_analysis::summary::Summary;
 
@@ -216,6 +216,9 @@ fn examine(kind: &str, plant: fn(u64) -> Row, kinds: &[LimitKind]) {
         assert!(summary.limits.iter().all(|limit| kinds.contains(&limit.kind)), "{}", told());
         found.of += 1;
         found.named += usize::from(said == planted);
+        for InTurn { lost, stops, .. } in &experiment.in_turn {
+            println!("{kind}, seed {seed}: {said:?}, in turn: {lost:.2?}, {stops:?}");
+        }
         if said.is_empty() {
             println!("{}", told());
             for part in &experiment.parts {

@@ -1,4 +1,4 @@
-use super::super::{Silence, SmallDose};
+use super::super::{InTurn, Silence, SmallDose};
 use super::*;
 use std::collections::BTreeMap;
 
@@ -100,16 +100,6 @@ fn who_may_decide_as_well_takes_the_name_away() {
     let small = || Some(SmallDose { dose: 0.1, elasticity: Estimate { mean, ci95: Some([lo, hi]) } });
     let sure = both.clone().map(|part| Part { small: small(), ..part });
     assert!(said(&evidence(&sure)).unwrap_err().contains("or their limits are equal"));
-    let silence = Silence { stops: 20, silent: 18, little: 2, nearly_all: 0 };
-    let at_once = both.map(|part| Part { silence, ..part });
-    assert!(
-        said(&evidence(&at_once)).unwrap_err().contains("or their limits are equal"),
-        "service may not vary"
-    );
-    let of = |lost| said(&Evidence { in_turn: &in_turn(lost, 30), ..evidence(&at_once) });
-    assert_eq!(of(ALL_LOST).unwrap(), ("a and b".into(), LimitKind::Coupled));
-    let equal = of(HALF_LOST).unwrap_err();
-    assert!(equal.ends_with("the platform lost 52 % (45 to 59) of that time"), "{equal}");
 }
 
 #[test]
@@ -129,31 +119,6 @@ fn short_stops_tell_the_limit_from_those_who_wait_for_it() {
     assert_eq!(named(of(most, some, 0.97)), Some(("store".into(), LimitKind::Processor)));
     assert_eq!(named(of(most, some, 0.05)), None, "what hardly computes needs a clearer difference");
     assert_eq!(named(of(some, none, 0.05)), None, "the rest is nobody's");
-}
-
-#[test]
-fn a_lock_is_told_from_a_call() {
-    let of = |stops, silent, nearly_all| {
-        let half = |name: &str, silence| Part {
-            under_short_stops: Some(Estimate { mean: 0.5, ci95: Some([0.4, 0.6]) }),
-            silence,
-            ..part(&[name], LIMITS)
-        };
-        let always = Silence { stops: 30, silent: 30, ..Silence::default() };
-        let silence = Silence { stops, silent, nearly_all, ..Silence::default() };
-        let parts = [half("a", always), half("b", silence), part(&["a", "b"], LIMITS), part(&["c"], IDLE)];
-        let used = BTreeMap::from([("a".to_owned(), used(0.5)), ("b".to_owned(), used(0.5))]);
-        said(&Evidence { used, processors: Some(4.0), ..evidence(&parts) })
-    };
-    assert_eq!(of(30, 20, 8), Ok(("a and b".into(), LimitKind::Lock)), "it goes on without the lock");
-    assert_eq!(of(30, 30, 0), Ok(("a and b".into(), LimitKind::Coupled)), "one calls the other");
-    let nearly = of(60, 54, 5);
-    assert_eq!(
-        nearly,
-        Ok(("a and b".into(), LimitKind::Coupled)),
-        "one may call the other for nearly all operations"
-    );
-    assert!(of(0, 0, 0).is_err(), "not known");
 }
 
 #[test]
@@ -213,51 +178,6 @@ fn the_share_of_full_processors_has_the_error_of_what_was_read() {
     // A quarter of the interval of the whole, and three quarters of what was read of one, a quarter of the other: by squares.
     let expected = (0.025_f64.powi(2) + 0.04_f64.powi(2) * (0.75_f64.powi(2) + 0.25_f64.powi(2))).sqrt();
     assert!((of(0.04) - expected).abs() < 1e-9);
-}
-
-#[test]
-fn who_sometimes_holds_what_the_limit_needs_shares_a_lock_with_it() {
-    let of = |stops, silent, pair, in_turn: &[InTurn]| {
-        let nearly_all = stops - silent;
-        let silence = Silence { stops, silent, little: 0, nearly_all };
-        let holder = Part { silence, ..part(&["a"], [0.4, 0.6, 0.8]) };
-        let small = Some(SmallDose { dose: 0.15, elasticity: holder.elasticity });
-        let parts =
-            [part(&["b"], LIMITS), Part { small, ..holder }, part(&["a", "b"], pair), part(&["c"], IDLE)];
-        said(&Evidence { in_turn, ..evidence(&parts) })
-    };
-    let half = in_turn(HALF_LOST, 14);
-    assert_eq!(of(40, 20, LIMITS, &half).unwrap(), ("b and a".into(), LimitKind::Lock));
-    assert!(of(40, 0, LIMITS, &half).is_err(), "the limit goes on while it is stopped");
-    assert!(of(40, 40, LIMITS, &half).is_err(), "it is on the way of all");
-    assert!(of(40, 20, IDLE, &half).is_err(), "both together do not decide");
-    assert!(
-        of(40, 20, LIMITS, &in_turn(HALF_LOST, 1)).is_err(),
-        "a queue is between them when it is filled before"
-    );
-    assert!(of(40, 20, LIMITS, &[]).is_err(), "not known");
-}
-
-#[test]
-fn two_of_which_each_stops_all_are_coupled_though_one_is_made_up_for_in_part() {
-    let of = |elasticity: [f64; 3], silent, pair| {
-        let silence = Silence { stops: 30, silent, nearly_all: 30 - silent, ..Silence::default() };
-        let with_small = |part: Part| {
-            let small = Some(SmallDose { dose: 0.15, elasticity: part.elasticity });
-            Part { small, silence, ..part }
-        };
-        let parts = [
-            with_small(part(&["a"], LIMITS)),
-            with_small(part(&["b"], elasticity)),
-            part(&["a", "b"], pair),
-            part(&["c"], IDLE),
-        ];
-        said(&Evidence { in_turn: &in_turn(ALL_LOST, 30), ..evidence(&parts) })
-    };
-    assert_eq!(of([0.36, 0.49, 0.62], 30, LIMITS).unwrap(), ("a and b".into(), LimitKind::Coupled));
-    assert!(of([0.0, 0.35, 0.7], 30, LIMITS).is_err(), "it may only stand on the way of what ends");
-    assert!(of([0.36, 0.49, 0.62], 0, LIMITS).is_err(), "all goes on meanwhile");
-    assert!(of([0.36, 0.49, 0.62], 30, IDLE).is_err(), "both together do not decide");
 }
 
 #[test]
@@ -345,4 +265,32 @@ fn a_bound_on_the_load_refuses_nothing_of_one_operation_at_a_time() {
 fn more_than_stops_explain_counts_whatever_dose_it_was() {
     let own = Part { by_large: Estimate { mean: 3.0, ci95: Some([2.5, 3.5]) }, ..part(&["a"], LIMITS) };
     assert!(said(&evidence(&[own])).unwrap_err().contains("lost more than the stops explain"));
+}
+
+#[test]
+fn stops_in_turn_tell_equal_limits_and_a_lock_and_few_between_from_each_other() {
+    let of = |elasticity, pair, in_turn: &[InTurn]| {
+        let parts =
+            [part(&["a"], LIMITS), part(&["b"], elasticity), part(&["a", "b"], pair), part(&["c"], IDLE)];
+        said(&Evidence { in_turn, ..evidence(&parts) })
+    };
+    let named = |kind| ("a and b".to_owned(), kind);
+    assert_eq!(of(LIMITS, LIMITS, &in_turn(ALL_LOST, 30)).unwrap(), named(LimitKind::Coupled));
+    assert_eq!(of(LIMITS, LIMITS, &in_turn(HALF_LOST, 14)).unwrap(), named(LimitKind::Lock));
+    let equal = of(LIMITS, LIMITS, &in_turn(HALF_LOST, 0)).unwrap_err();
+    assert!(equal.ends_with("limits are about equal: a and b were stopped in turn: the platform lost 52 % (45 to 59) of that time"), "{equal}");
+    assert!(of(LIMITS, LIMITS, &[]).unwrap_err().contains("or their limits are equal"), "not known");
+    let between = of(LIMITS, LIMITS, &in_turn([0.6, 0.75, 0.9], 30)).unwrap_err();
+    assert!(between.contains("or their limits are equal"), "some operations may need only one of them");
+    assert!(of(LIMITS, IDLE, &in_turn(ALL_LOST, 30)).is_err(), "both together do not decide");
+    let some = [0.36, 0.49, 0.62];
+    assert_eq!(
+        of(some, LIMITS, &in_turn(ALL_LOST, 30)).unwrap(),
+        named(LimitKind::Coupled),
+        "it is made up for in part"
+    );
+    assert!(
+        of([0.0, 0.35, 0.7], LIMITS, &in_turn(ALL_LOST, 30)).is_err(),
+        "it may only stand on the way of what ends"
+    );
 }
