@@ -492,6 +492,7 @@ fn the_headline_of_an_experiment_is_what_limits() {
     let capacity = Estimate { mean: 191.2, ci95: None };
     let (parts, faster, open) = (Vec::new(), Vec::new(), vec!["it is open whether a limits the load".into()]);
     summary.experiment = Some(Experiment {
+        in_turn: Vec::new(),
         capacity,
         in_flight: 98,
         alone: None,
@@ -537,6 +538,7 @@ fn what_slower_components_do_to_latency_stands_with_the_limits() {
         at_least: Some(84.0),
     };
     summary.experiment = Some(Experiment {
+        in_turn: Vec::new(),
         capacity: Estimate { mean: 190.0, ci95: None },
         in_flight: 98,
         alone: None,
