@@ -7,6 +7,7 @@
 //! and leave a lock or a place in a pool with others meanwhile.
 
 mod argument;
+mod during_stops;
 pub mod effect;
 mod evidence;
 mod forecast;
@@ -14,7 +15,6 @@ mod in_turn;
 pub mod latency;
 pub(crate) mod observed;
 mod path;
-mod silence;
 
 use crate::limits::Limit;
 use effect::Effect;
@@ -27,11 +27,11 @@ use plimsoll_stats::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use during_stops::DuringStops;
 pub use forecast::Faster;
 pub use in_turn::InTurn;
 pub use latency::{Latency, LatencyPart};
 pub use path::Path;
-pub use silence::Silence;
 
 /// A part whose elasticity is surely below this does not limit.
 const NOTHING: f64 = 0.15;
@@ -123,7 +123,7 @@ pub struct Part {
     #[serde(skip)]
     small: Option<SmallDose>,
     /// Its few long stops, by how much came to its end meanwhile.
-    pub silence: Silence,
+    pub during_stops: DuringStops,
     /// Operations per second that it allows by itself; null where it was not seen to bound anything.
     pub capacity: Option<Estimate>,
     /// Operations per second that it allows at least.
@@ -304,7 +304,7 @@ pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
         let matters =
             |interval: &Interval| interval.hi > NOTHING && interval.hi - interval.lo > 2.0 * SETTLED;
         // Who sometimes holds what others need is known by that, and so are those who stop each other.
-        let is_known = own.is_some_and(|effect| effect.silence.is_sometimes())
+        let is_known = own.is_some_and(|effect| effect.during_stops.is_sometimes())
             || coupled.iter().any(|name| perturbation.components == [name.clone()]);
         perturbation.components.len() <= 1
             && !is_known
@@ -433,7 +433,7 @@ fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part 
             elasticity: Estimate::of(small.elasticity, small.interval),
         }),
         at_least: allows(ends[1].clamp(0.0, 1.0)),
-        silence: all.into_iter().flatten().map(|effect| effect.silence).sum(),
+        during_stops: all.into_iter().flatten().map(|effect| effect.during_stops).sum(),
         // Occupied processors leave to the components what these do not need by themselves.
         capacity: (bounds && large.means != Means::Occupy).then_some(own),
         used: None,

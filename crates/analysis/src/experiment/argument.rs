@@ -362,7 +362,7 @@ fn coupled(members: &[&Part], mut said: Vec<String>, evidence: &Evidence<'_>) ->
 /// Whether each of two components that decide stops the work of the other at once, so that hardly anything can be between them. Two
 /// equal limits have a queue between them, and the first of them, when it is stopped, lets the other work on.
 pub fn stop_each_other(deciding: &[&Part]) -> bool {
-    matches!(deciding, [one, other] if [one, other].iter().all(|part| decides(part) && part.silence.is_always()))
+    matches!(deciding, [one, other] if [one, other].iter().all(|part| decides(part) && part.during_stops.always_halts()))
 }
 
 /// Whether a part that does not limit slows the platform by more than it would alone: others wait for it, and stop while it does.

@@ -1,6 +1,6 @@
 //! What became of the throughput when a part of the platform was slowed.
 
-use super::silence::{self, Silence};
+use super::during_stops::{self, DuringStops};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Block, Means, Perturbation};
 use plimsoll_model::record::{Gauge, LevelRecord};
@@ -41,7 +41,7 @@ pub struct Effect {
     /// Its 95 % interval, Student over blocks; `None` with fewer than two.
     pub interval: Option<Interval>,
     /// Its stops, where they are few and long, and those in which nothing went on.
-    pub silence: Silence,
+    pub during_stops: DuringStops,
 }
 
 impl Effect {
@@ -121,7 +121,7 @@ pub fn of(levels: &[&LevelRecord], doses: &[Gauge]) -> Vec<Effect> {
             ratio: mean(&of(|one| one.change)).exp(),
             elasticity: mean(&elasticities),
             interval: student(&elasticities),
-            silence: seen.iter().flat_map(|one| one.silence.iter().copied()).sum(),
+            during_stops: seen.iter().flat_map(|one| one.during_stops.iter().copied()).sum(),
         }
     };
     seen.into_iter().map(of_one).collect()
@@ -136,7 +136,7 @@ pub struct Seen {
     /// The dose that was delivered.
     dose: f64,
     /// Its stops; of components that are stopped in turn, those of each.
-    silence: Vec<Silence>,
+    during_stops: Vec<DuringStops>,
 }
 
 impl Seen {
@@ -147,8 +147,8 @@ impl Seen {
     }
 
     /// The stops of the component at that place.
-    pub fn silence_of(&self, place: usize) -> Silence {
-        self.silence.get(place).copied().unwrap_or_default()
+    pub fn stops_of(&self, place: usize) -> DuringStops {
+        self.during_stops.get(place).copied().unwrap_or_default()
     }
 
     /// The part of the throughput that was lost, for the share of the time in which one of so many components was stopped in turn.
@@ -197,9 +197,10 @@ pub fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)
         // Stops that did not take place would be those in which all went on.
         let is_whole = dose >= perturbation.share * ALL_STOPS;
         let places = 0..if perturbation.in_turn { perturbation.components.len() } else { 1 };
-        let of = |place| silence::of(level, block, &perturbation, place);
-        let silence = places.map(|place| if is_whole { of(place) } else { Silence::default() }).collect();
-        Some((perturbation, Seen { baseline, change: (rate / baseline).ln(), dose, silence }))
+        let of = |place| during_stops::of(level, block, &perturbation, place);
+        let during_stops =
+            places.map(|place| if is_whole { of(place) } else { DuringStops::default() }).collect();
+        Some((perturbation, Seen { baseline, change: (rate / baseline).ln(), dose, during_stops }))
     };
     blocks.iter().enumerate().filter_map(one).collect()
 }

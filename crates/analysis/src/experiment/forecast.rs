@@ -107,7 +107,7 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
 
 #[cfg(test)]
 mod tests {
-    use super::super::Silence;
+    use super::super::DuringStops;
     use super::super::evidence::Used;
     use super::*;
     use plimsoll_model::experiment::Means;
@@ -124,7 +124,7 @@ mod tests {
             under_short_stops: None,
             by_large: near(elasticity, 0.05),
             small: None,
-            silence: Silence::default(),
+            during_stops: DuringStops::default(),
             capacity: allows.map(|rate| near(rate, 5.0)),
             at_least: 400.0,
             used: None,

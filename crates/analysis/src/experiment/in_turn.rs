@@ -3,7 +3,7 @@
 //! need something that one has at a time, nothing is done ahead.
 
 use super::effect::{self, Seen};
-use super::{Estimate, Silence};
+use super::{DuringStops, Estimate};
 use plimsoll_model::record::{Gauge, LevelRecord};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -21,7 +21,7 @@ pub struct InTurn {
     /// The part of the time in which one of them was stopped that the platform lost.
     pub lost: Estimate,
     /// The stops of each.
-    pub stops: Vec<Silence>,
+    pub stops: Vec<DuringStops>,
 }
 
 /// Those of some levels.
@@ -36,7 +36,7 @@ pub fn of(levels: &[&LevelRecord], doses: &[Gauge]) -> Vec<InTurn> {
             seen.iter().filter(|(own, _)| own.components == *components).map(|(_, seen)| seen).collect();
         let lost: Vec<f64> = own.iter().map(|seen| seen.lost_of(components.len())).collect();
         let mean = lost.iter().sum::<f64>() / lost.len().max(1) as f64;
-        let stops = |place| own.iter().map(|seen| seen.silence_of(place)).sum();
+        let stops = |place| own.iter().map(|seen| seen.stops_of(place)).sum();
         InTurn {
             components: components.clone(),
             lost: Estimate::of(mean, effect::student(&lost)),
@@ -54,13 +54,13 @@ impl InTurn {
 
     /// Whether what one did was surely there for the other to do: one of them hardly ever kept the other from working.
     pub fn has_queue_between(&self) -> bool {
-        self.lost.ends()[1] < ALL && self.stops.iter().any(|stops| stops.is_seldom())
+        self.lost.ends()[1] < ALL && self.stops.iter().any(|stops| stops.seldom_halts())
     }
 
     /// Whether only one of them works at a time, and one sometimes does while the other is stopped.
     pub fn is_exclusive(&self) -> bool {
-        self.stops.iter().all(|stops| stops.is_at_times())
-            && self.stops.iter().any(|stops| stops.passes_at_times())
+        self.stops.iter().all(|stops| stops.sometimes_halts())
+            && self.stops.iter().any(|stops| stops.sometimes_passes())
     }
 
     /// For people.

@@ -92,10 +92,15 @@ fn of_objective(objective: &Objective, level: &LevelRecord, doses: &[Gauge]) -> 
     }
     let is_tail = matches!(objective.subject, Subject::Quantile(_, q) if q > 0.5);
     let part = |(component, rises): (String, Vec<Rise>)| {
-        let values: Vec<f64> = rises.iter().map(|rise| rise.elasticity).collect();
-        let more = mean(&rises.iter().map(|rise| rise.of_rest).collect::<Vec<f64>>());
+        let all = |of: fn(&Rise) -> f64| rises.iter().map(of).collect::<Vec<f64>>();
+        let (values, whole) = (all(|rise| rise.elasticity), all(|rise| rise.elasticity + rise.of_wait));
+        let more = mean(&all(|rise| rise.of_rest));
         let mut elasticity = Estimate::of(mean(&values), student(&values));
-        if is_tail {
+        // Where the time surely rose by less than the wait, the messages did not wait there: it ends before they come to the component.
+        let waits = student(&whole).is_none_or(|whole| whole.hi > mean(&all(|rise| rise.of_wait)));
+        if !waits {
+            elasticity = Estimate::of(mean(&whole), student(&whole));
+        } else if is_tail {
             // The slowest messages waited for some part of a stop between the mean and all of it.
             elasticity.mean -= more / 2.0;
             elasticity.ci95 = elasticity.ci95.map(|[lo, hi]| [lo - more, hi]);
@@ -116,6 +121,8 @@ fn of_objective(objective: &Objective, level: &LevelRecord, doses: &[Gauge]) -> 
 /// What became of a time in one block.
 struct Rise {
     elasticity: f64,
+    /// What was taken off it for the wait in a stop.
+    of_wait: f64,
     /// What the elasticity would be less, had the message waited for a whole stop.
     of_rest: f64,
 }
@@ -130,7 +137,7 @@ impl Rise {
         };
         let slower = 1.0 / (1.0 - dose) - 1.0;
         let of = |longer: f64| longer / untouched / slower;
-        Rise { elasticity: of(time - waited - untouched), of_rest: of(stop - waited) }
+        Rise { elasticity: of(time - waited - untouched), of_wait: of(waited), of_rest: of(stop - waited) }
     }
 }
 

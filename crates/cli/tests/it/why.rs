@@ -83,7 +83,7 @@ fn a_component_that_ends_while_it_is_slowed_is_the_headline() {
     let mortal = "  - name: mortal\n    command: [sleep, \"20\"]\n";
     bench.write("row.yaml", &format!("{PROFILE}{mortal}"));
     let run = bench.call(["why", "scenario.yaml", "--no-report", "--summary-json", "summary.json"]);
-    let run = run.exits(99).says("mortal died");
+    let run = run.exits(99).says("mortal died in the experiment while");
     let notes = run.summary["notes"].to_string();
     assert!(notes.contains("mortal ended in a level in which components were slowed"), "{notes}");
 }

@@ -222,9 +222,9 @@ fn examine(kind: &str, plant: fn(u64) -> Row, kinds: &[LimitKind]) {
         if said.is_empty() {
             println!("{}", told());
             for part in &experiment.parts {
-                let Part { doses, blocks, elasticity, under_short_stops, silence, .. } = part;
+                let Part { doses, blocks, elasticity, under_short_stops, during_stops, .. } = part;
                 println!(
-                    "  {}: {doses:.2?} {blocks} {elasticity:.2?} {under_short_stops:.2?} {silence:?}",
+                    "  {}: {doses:.2?} {blocks} {elasticity:.2?} {under_short_stops:.2?} {during_stops:?}",
                     part.name()
                 );
             }

@@ -350,6 +350,14 @@ fn defaults_of_objectives_follow_qos_subscribers_and_model() {
     assert_eq!(times, [1.0]);
 }
 
+/// What an experiment keeps in flight is given up after that time, whatever the model of the levels is.
+#[test]
+fn an_experiment_has_a_timeout_of_operations_in_every_model() {
+    let text = LEAST.replace("levels: [100]", "levels: [100], operation_timeout: 30s, experiment: {}");
+    let plan = load(&text).unwrap();
+    assert_eq!(plan.load.experiment.unwrap().timeout, Nanos::from_secs(30));
+}
+
 #[test]
 fn impossible_combinations_are_refused() {
     let at_0 = format!("{LEAST}mqtt: {{ qos: 0 }}\n");
@@ -368,6 +376,7 @@ fn impossible_combinations_are_refused() {
         (LEAST, "load.levels={from: 1e, to: 2, step: 1}", "not a rate"),
         (LEAST, "load.in_flight=[1]", "belongs to the closed model"),
         (LEAST, "load.think_time=1s", "belongs to the closed model"),
+        (LEAST, "load.operation_timeout=1s", "belongs to the closed model"),
         (LEAST, "load.hold=299ms", "10 ms"),
         (LEAST, "load.samples=4000", "10 ms"),
         (LEAST, "load.samples=1", "out of range"),

@@ -1,4 +1,4 @@
-use super::super::{InTurn, Silence, SmallDose};
+use super::super::{DuringStops, InTurn, SmallDose};
 use super::*;
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn part(components: &[&str], elasticity: [f64; 3]) -> Part {
         under_short_stops: None,
         by_large: Estimate { mean, ci95: Some([lo, hi]) },
         small: None,
-        silence: Silence::default(),
+        during_stops: DuringStops::default(),
         capacity: None,
         at_least: 200.0,
         used: None,
@@ -24,7 +24,7 @@ fn part(components: &[&str], elasticity: [f64; 3]) -> Part {
 /// Two components that were stopped in turn, thirty times each; the last one is always silent then, and the first one so often.
 fn in_turn(lost: [f64; 3], silent: u64) -> [InTurn; 1] {
     let [lo, mean, hi] = lost;
-    let stops = |silent| Silence { stops: 30, silent, little: 0, nearly_all: 30 - silent };
+    let stops = |silent| DuringStops { stops: 30, silent, little: 0, nearly_all: 30 - silent };
     [InTurn {
         components: vec!["a".to_owned(), "b".to_owned()],
         lost: Estimate { mean, ci95: Some([lo, hi]) },
@@ -132,8 +132,8 @@ fn a_path_with_few_places_is_the_limit_of_the_two_it_lies_between() {
     };
     let both = |processor| BTreeMap::from(["a", "b"].map(|name| (name.to_owned(), used(processor))));
     let few = Some(Estimate { mean: 3.0, ci95: Some([2.8, 3.2]) });
-    let silence = Silence { stops: 20, silent: 18, little: 2, nearly_all: 0 };
-    let silent = |name: &str| Part { silence, ..part(&[name], LIMITS) };
+    let during_stops = DuringStops { stops: 20, silent: 18, little: 2, nearly_all: 0 };
+    let silent = |name: &str| Part { during_stops, ..part(&[name], LIMITS) };
     let parts = [silent("a"), silent("b"), part(&["c"], IDLE)];
     let all_lost = in_turn(ALL_LOST, 30);
     let evidence = |parts| Evidence { in_turn: &all_lost, ..evidence(parts) };
@@ -217,7 +217,7 @@ fn a_thread_that_has_one_of_several_processors_limits_though_all_are_full() {
 #[test]
 fn nobody_is_named_while_a_component_could_not_be_slowed() {
     let coupled = |name: &str| Part {
-        silence: Silence { stops: 40, silent: 40, little: 0, nearly_all: 0 },
+        during_stops: DuringStops { stops: 40, silent: 40, little: 0, nearly_all: 0 },
         ..part(&[name], LIMITS)
     };
     let alone = [part(&["a"], LIMITS), part(&["b"], IDLE)];

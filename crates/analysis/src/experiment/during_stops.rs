@@ -15,7 +15,7 @@ use std::iter::Sum;
 const NOTHING: f64 = 0.12;
 const LITTLE: f64 = 0.35;
 const NEARLY_ALL: f64 = 0.7;
-/// With fewer operations than that in a stop, silence may be chance.
+/// With fewer operations than that in a stop, that nothing ends may be chance.
 const FEWEST: f64 = 16.0;
 /// What waits in front of whoever limits is used up by stops that leave less than that to a component.
 const MOST_OF_TIME: f64 = 0.45;
@@ -33,7 +33,7 @@ const BY_ITSELF: f64 = 0.03;
 /// Stops that were few and long, by the part of the usual operations that came to their end meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct Silence {
+pub struct DuringStops {
     /// How many.
     pub stops: u64,
     /// Less than 12 % of the usual number.
@@ -44,9 +44,9 @@ pub struct Silence {
     pub nearly_all: u64,
 }
 
-impl Sum for Silence {
-    fn sum<I: Iterator<Item = Silence>>(all: I) -> Silence {
-        all.fold(Silence::default(), |sum, own| Silence {
+impl Sum for DuringStops {
+    fn sum<I: Iterator<Item = DuringStops>>(all: I) -> DuringStops {
+        all.fold(DuringStops::default(), |sum, own| DuringStops {
             stops: sum.stops + own.stops,
             silent: sum.silent + own.silent,
             little: sum.little + own.little,
@@ -55,7 +55,7 @@ impl Sum for Silence {
     }
 }
 
-impl Silence {
+impl DuringStops {
     /// Whether nothing surely went on in some stops, and nearly all in others.
     pub fn is_sometimes(self) -> bool {
         let between = self.stops - self.silent - self.nearly_all;
@@ -65,29 +65,29 @@ impl Silence {
     }
 
     /// Whether nearly all surely went on in some stops.
-    pub fn passes_at_times(self) -> bool {
+    pub fn sometimes_passes(self) -> bool {
         wilson(self.nearly_all, self.stops).lo > EACH
     }
 
     /// Whether nothing surely went on in some stops.
-    pub fn is_at_times(self) -> bool {
+    pub fn sometimes_halts(self) -> bool {
         wilson(self.silent, self.stops).lo > BY_CHANCE
     }
 
     /// Whether something surely went on in most stops.
-    pub fn is_seldom(self) -> bool {
+    pub fn seldom_halts(self) -> bool {
         wilson(self.silent, self.stops).hi < SELDOM
     }
 
     /// Whether surely no more than little goes on.
-    pub fn is_always(self) -> bool {
+    pub fn always_halts(self) -> bool {
         wilson(self.stops - self.silent - self.little, self.stops).hi < SELDOM
     }
 
     /// For people.
     pub fn in_words(self, name: &str) -> String {
-        let Silence { stops, silent, little, nearly_all } = self;
-        if self.is_always() {
+        let DuringStops { stops, silent, little, nearly_all } = self;
+        if self.always_halts() {
             return format!(
                 "in {} of {stops} stops of {name} hardly anything came to its end meanwhile",
                 silent + little
@@ -101,8 +101,8 @@ impl Silence {
 
 /// The stops of a component in the part of a block that counts, in which it is the one at that place; none where they are too short or too
 /// many to show anything.
-pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation, place: usize) -> Silence {
-    let mut silence = Silence::default();
+pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation, place: usize) -> DuringStops {
+    let mut during_stops = DuringStops::default();
     let sample = level.start.hold.0 as f64 / f64::from(level.start.samples.max(1));
     let cycle = (perturbation.cycle().0 as f64 / sample).round();
     let is_long = perturbation.stop.0 as f64 > 1.5 * sample;
@@ -113,7 +113,7 @@ pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation, place
         || usual * perturbation.stop.0 as f64 / sample < FEWEST
         || by_itself > BY_ITSELF
     {
-        return silence;
+        return during_stops;
     }
     let length = (perturbation.stop.0 as f64 / sample).round() as u16;
     let usual = usual * f64::from(length);
@@ -124,13 +124,13 @@ pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation, place
         }
         let all = (begin..begin + length).map(|sample| ended(level, sample)).sum::<Option<f64>>();
         let Some(ended) = all else { continue };
-        silence.stops += 1;
+        during_stops.stops += 1;
         let part = ended / usual;
-        silence.silent += u64::from(part < NOTHING);
-        silence.little += u64::from((NOTHING..LITTLE).contains(&part));
-        silence.nearly_all += u64::from(part >= NEARLY_ALL);
+        during_stops.silent += u64::from(part < NOTHING);
+        during_stops.little += u64::from((NOTHING..LITTLE).contains(&part));
+        during_stops.nearly_all += u64::from(part >= NEARLY_ALL);
     }
-    silence
+    during_stops
 }
 
 /// Operations that usually end in a sample, and the share of silent samples, while nothing is slowed.
@@ -160,7 +160,7 @@ mod tests {
     use plimsoll_model::{Counts, Nanos};
 
     /// An untouched block, and one with a stop of two samples in each ten; so many operations ended in the first sample of each.
-    fn seen(of_stops: &[u64], untouched: u64) -> Silence {
+    fn seen(of_stops: &[u64], untouched: u64) -> DuringStops {
         let perturbation = Perturbation::new(vec!["a".into()], Means::Stop, 0.2, Nanos::from_millis(200));
         let length = 10 * of_stops.len() as u16;
         let block =
@@ -185,17 +185,17 @@ mod tests {
     #[test]
     fn stops_that_are_silent_sometimes_are_told_from_those_that_always_or_never_are() {
         let half: Vec<u64> = (0..30).map(|stop| if stop % 2 == 0 { 1 } else { 22 }).collect();
-        assert_eq!(seen(&half, 20), Silence { stops: 30, silent: 15, little: 0, nearly_all: 15 });
-        assert!(seen(&half, 20).is_sometimes() && !seen(&half, 20).is_always());
-        assert!(!seen(&[20; 30], 20).is_sometimes() && !seen(&[20; 30], 20).is_always());
-        assert!(seen(&[5; 30], 20).is_always() && !seen(&[5; 30], 20).is_sometimes());
+        assert_eq!(seen(&half, 20), DuringStops { stops: 30, silent: 15, little: 0, nearly_all: 15 });
+        assert!(seen(&half, 20).is_sometimes() && !seen(&half, 20).always_halts());
+        assert!(!seen(&[20; 30], 20).is_sometimes() && !seen(&[20; 30], 20).always_halts());
+        assert!(seen(&[5; 30], 20).always_halts() && !seen(&[5; 30], 20).is_sometimes());
         assert!(
-            !seen(&[0, 20, 0], 20).is_sometimes() && !seen(&[0; 3], 20).is_always(),
+            !seen(&[0, 20, 0], 20).is_sometimes() && !seen(&[0; 3], 20).always_halts(),
             "too few to be sure"
         );
         assert_eq!(seen(&half, 2).stops, 0, "so few operations are silent by chance");
         // Two equal limits have a queue of any length between them.
         let any: Vec<u64> = (0..40).map(|stop| stop % 21).collect();
-        assert!(!seen(&any, 20).is_sometimes() && !seen(&any, 20).is_always());
+        assert!(!seen(&any, 20).is_sometimes() && !seen(&any, 20).always_halts());
     }
 }
