@@ -6,6 +6,7 @@
 //! in pairs: always in blocks in random order with untouched ones between, while so many operations are in flight that nobody else
 //! runs out of work during a stop. Last, what computes is slowed under a load that leaves room, for latency (docs/why.md).
 
+mod blocks;
 mod conductor;
 mod delays;
 mod latency;
@@ -16,14 +17,11 @@ pub use conductor::Conductor;
 
 use plimsoll_analysis::experiment::{self, effect::Effect, latency as latency_of};
 use plimsoll_model::Nanos;
-use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Slowable, Stage};
+use plimsoll_model::experiment::{ExperimentLevel, Means, Perturbation, Slowable, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, Terms};
 use plimsoll_scenario::plan::{ExperimentPlan, LevelPlan};
-use plimsoll_stats::distribution::random;
 use std::ops::RangeInclusive;
 
-/// Names the stream of random numbers of the order of blocks.
-const STREAM: u64 = 0x626c_6f63_6b73;
 /// Hold of the first level, and of the second, in which components are read that use much and little.
 const FIRST: Nanos = Nanos::from_secs(5);
 const SECOND: Nanos = Nanos::from_secs(10);
@@ -62,16 +60,9 @@ const OCCUPIED: f64 = 0.5;
 const OCCUPIED_FOR: Nanos = Nanos::from_millis(5);
 /// Samples of a stop; a cycle of the large dose has five.
 const SAMPLES_OF_STOP: i64 = 3;
-/// Samples of a block before those that count, in which the queues change: of a slowed one, whole cycles of the large dose, and of the
-/// untouched one behind it, in which a part that has little room works off what waited for it.
-const REST: u16 = 15;
-const REST_AFTER: u16 = 30;
 /// Samples that count in each block, at least: whole cycles.
 const MEASURED_LARGE: u16 = 20;
 const MEASURED_SMALL: u16 = 40;
-/// Rounds of a level, in each of which each part is slowed once. A further level leaves those out that are known well enough.
-const FEWEST_ROUNDS: usize = 4;
-const MOST_ROUNDS: usize = 6;
 /// Levels after the one with the large dose, at most: what is not known by then has its interval.
 const MOST_FURTHER: usize = 5;
 /// The share of the time for the large dose; what it leaves belongs to the small one.
@@ -110,26 +101,14 @@ pub enum Step {
     Over(Option<String>),
 }
 
-/// A level with blocks of one length.
-struct Even {
-    stage: Stage,
-    sample: Nanos,
-    /// Seconds of a block in which the platform comes to rest, and of those behind them, which count.
-    rest: f64,
-    counts: f64,
-    rounds: RangeInclusive<usize>,
-    /// Names the order of its blocks among those of other levels.
-    number: usize,
-    /// For people.
-    purpose: &'static str,
-}
-
 /// The levels of an experiment, one after the other.
 pub struct Experiment<'a> {
     plan: ExperimentPlan,
     terms: &'a Terms,
     seed: u64,
     parts: Vec<Slowable>,
+    /// Those of them that use up their quota while nothing is slowed.
+    used_up: Vec<String>,
     /// Whether the platform's processors are its own, so that they can be occupied.
     own_processors: bool,
     /// What each level takes beside its hold.
@@ -147,7 +126,7 @@ impl<'a> Experiment<'a> {
         own_processors: bool,
         besides: Nanos,
     ) -> Experiment<'a> {
-        Experiment { plan, terms, seed, parts, own_processors, besides, begun: None }
+        Experiment { plan, terms, seed, parts, used_up: Vec::new(), own_processors, besides, begun: None }
     }
 
     /// What comes after the levels so far, with what components used in them, at that time of the run.
@@ -179,10 +158,7 @@ impl<'a> Experiment<'a> {
                     return self.slower((alone, last), &slowed, components, left);
                 }
                 // One that leaves its quota unused is slowed by stops: a smaller quota would change nothing of it.
-                let used_up = experiment::used_up_quotas(last, components);
-                for part in self.parts.iter_mut().filter(|part| !used_up.contains(&part.component)) {
-                    part.quota = None;
-                }
+                self.used_up = experiment::used_up_quotas(last, components);
                 let (stop, in_flight) = match self.measures(alone, last) {
                     Ok(measures) => measures,
                     Err(why) => return Step::Over(Some(format!("nothing was slowed: {why}"))),
@@ -285,7 +261,7 @@ impl<'a> Experiment<'a> {
                 Nanos::from_secs_f64((alone * FEWEST_TIMES / LONGEST_STOP).ceil())
             ));
         }
-        let has_quota = self.parts.iter().any(has_quota);
+        let has_quota = self.parts.iter().any(|part| self.most_cut(part).is_some());
         let shortest = if has_quota { SHORTEST_STOP_WITH_QUOTA } else { SHORTEST_STOP };
         let wanted = (alone * LONGER).max(OPERATIONS_IN_STOP / rate).max(shortest.as_secs_f64());
         // With fewer operations in flight than that takes, others would run out of work.
@@ -310,7 +286,7 @@ impl<'a> Experiment<'a> {
 
     fn large(&self, (stop, in_flight): (Nanos, u32), left: Nanos) -> Step {
         let mut perturbations: Vec<Perturbation> =
-            self.parts.iter().map(|part| slowed(part, LARGE, stop)).collect();
+            self.parts.iter().map(|part| self.slowed(part, LARGE, stop)).collect();
         if self.own_processors {
             let (means, share, stop) = (Means::Occupy, OCCUPIED, OCCUPIED_FOR);
             perturbations.push(Perturbation::new(Vec::new(), means, share, stop));
@@ -347,8 +323,9 @@ impl<'a> Experiment<'a> {
 
     /// Those of some components that stops slow: of a quota, they would only use what it withholds anyway.
     fn stoppable(&self, mut components: Vec<String>) -> Vec<String> {
-        let is_stoppable =
-            |name: &String| self.parts.iter().any(|part| part.component == *name && !has_quota(part));
+        let is_stoppable = |name: &String| {
+            self.parts.iter().any(|part| part.component == *name && self.most_cut(part).is_none())
+        };
         components.retain(is_stoppable);
         components
     }
@@ -363,7 +340,7 @@ impl<'a> Experiment<'a> {
         open.retain(|effect| !has_any(&effect.components, known));
         let of = |part: &Slowable| {
             let effect = open.iter().find(|effect| effect.components == [part.component.clone()])?;
-            Some(slowed(part, small_dose(effect), stop))
+            Some(self.slowed(part, small_dose(effect), stop))
         };
         let mut perturbations: Vec<Perturbation> = self.parts.iter().filter_map(of).collect();
         let is_open = |own: &Perturbation| open.iter().any(|effect| effect.components == own.components);
@@ -442,104 +419,19 @@ impl<'a> Experiment<'a> {
         )
     }
 
-    /// A level in which each of them is slowed as often as the time allows.
-    fn level(
-        &self,
-        stage: Stage,
-        perturbations: &[Perturbation],
-        (measured, stop, in_flight, time, left): (u16, Nanos, u32, Nanos, Nanos),
-        (number, purpose): (usize, &'static str),
-    ) -> Step {
-        let sample = stop / SAMPLES_OF_STOP;
-        let counts = |own: Option<&Perturbation>| match own {
-            Some(own) if own.means == Means::Stop => {
-                let cycle = (own.cycle().0 as f64 / sample.0 as f64).round().max(1.0) as u16;
-                measured.div_ceil(cycle) * cycle
-            }
-            _ => measured,
+    /// A component that is slowed by the means that fits it: where a quota limits, stops would only eat what it leaves unused.
+    fn slowed(&self, part: &Slowable, share: f64, stop: Nanos) -> Perturbation {
+        let (means, share) = match self.most_cut(part) {
+            Some(most) => (Means::Quota, share.min(most)),
+            None => (Means::Stop, share),
         };
-        let rest = |own: Option<&Perturbation>| if own.is_some() { REST } else { REST_AFTER };
-        let length = |own: Option<&Perturbation>| u64::from(rest(own) + counts(own));
-        let slowed: u64 = perturbations.iter().map(|own| length(Some(own))).sum();
-        let round = slowed + length(None) * untouched_of(perturbations.len()) as u64;
-        let last = length(None);
-        let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
-        let has_samples = |rounds: &usize| round * *rounds as u64 + last <= u64::from(u16::MAX);
-        if !has_samples(&FEWEST_ROUNDS) {
-            let said =
-                format!("the experiment ended early: {} parts are too many for it", perturbations.len());
-            return Step::Over(Some(said));
-        }
-        let fits = |rounds: &usize| time_of(*rounds) <= time && has_samples(rounds);
-        let rounds = (FEWEST_ROUNDS..=MOST_ROUNDS).rev().find(fits).unwrap_or(FEWEST_ROUNDS);
-        if time_of(rounds) > left {
-            let needed = (self.plan.within - left + time_of(rounds)).as_secs_f64().ceil();
-            return Step::Over(Some(format!(
-                "the experiment ended early: it needs {needed:.0} s, and load.experiment.within allows {:.0} s",
-                self.plan.within.as_secs_f64()
-            )));
-        }
-        let blocks = self.blocks((perturbations, rounds, number), |own| (rest(own), counts(own)));
-        let samples = blocks.last().map_or(0, |block| block.end);
-        Step::Level(Box::new(NextLevel {
-            level: LevelPlan::Experiment(in_flight),
-            hold: sample * i64::from(samples),
-            samples,
-            experiment: ExperimentLevel { stage, blocks },
-            purpose,
-        }))
+        Perturbation::new(vec![part.component.clone()], means, share, stop)
     }
 
-    /// A level with blocks of one length, in as many rounds as fit into that time; `None` where too few do.
-    fn even(
-        &self,
-        level: LevelPlan,
-        perturbations: &[Perturbation],
-        even: Even,
-        time: Nanos,
-    ) -> Option<Step> {
-        let Even { stage, sample, rest, counts, rounds, number, purpose } = even;
-        let samples = |seconds: f64| (seconds / sample.as_secs_f64()).ceil() as u16;
-        let (rest, counts) = (samples(rest), samples(counts));
-        let blocks = perturbations.len() + untouched_of(perturbations.len());
-        let length = sample * i64::from(rest + counts);
-        let time_of = |rounds: usize| length * (rounds * blocks + 1) as i64 + self.besides;
-        let samples_of = |rounds: usize| (rest + counts) as usize * (rounds * blocks + 1);
-        let fits = |rounds: &usize| time_of(*rounds) <= time && samples_of(*rounds) <= usize::from(u16::MAX);
-        let rounds = rounds.rev().find(fits)?;
-        let blocks = self.blocks((perturbations, rounds, number), |_| (rest, counts));
-        let samples = blocks.last().map_or(0, |block| block.end);
-        let hold = sample * i64::from(samples);
-        let experiment = ExperimentLevel { stage, blocks };
-        Some(Step::Level(Box::new(NextLevel { level, hold, samples, experiment, purpose })))
-    }
-
-    /// Blocks in which each of them is slowed once a round, in random order, with an untouched one before each and at the end. The
-    /// length of a block has the samples in which the platform comes to rest, and those that count. Each level has another order.
-    fn blocks(
-        &self,
-        (perturbations, rounds, number): (&[Perturbation], usize, usize),
-        length: impl Fn(Option<&Perturbation>) -> (u16, u16),
-    ) -> Vec<Block> {
-        let mut random = random(self.seed, &[STREAM, number as u64]);
-        let mut blocks: Vec<Block> = Vec::new();
-        let mut add = |perturbation: Option<&Perturbation>| {
-            let (rest, counts) = length(perturbation);
-            let begin = blocks.last().map_or(0, |block| block.end);
-            let (measured, end) = (begin + rest, begin + rest + counts);
-            blocks.push(Block { perturbation: perturbation.cloned(), begin, measured, end });
-        };
-        for _ in 0..rounds {
-            let mut order: Vec<&Perturbation> = perturbations.iter().collect();
-            while !order.is_empty() {
-                let next = order.swap_remove(random.below(order.len() as u64) as usize);
-                add(None);
-                add(Some(next));
-            }
-            (perturbations.len()..untouched_of(perturbations.len())).for_each(|_| add(None));
-        }
-        add(None);
-        blocks
+    /// The share by which its quota can be cut; `None` where it uses none up, or none that can be cut by enough.
+    fn most_cut(&self, part: &Slowable) -> Option<f64> {
+        let used_up = part.quota.filter(|_| self.used_up.contains(&part.component));
+        used_up.map(|quota| 1.0 - LEAST_QUOTA / quota).filter(|most| most >= SMALL.end())
     }
 }
 
@@ -558,12 +450,6 @@ fn has_any(components: &[String], names: &[String]) -> bool {
 /// What was slowed in the blocks of a level.
 fn perturbations(level: &LevelRecord) -> impl Iterator<Item = &Perturbation> {
     level.start.blocks().iter().filter_map(|block| block.perturbation.as_ref())
-}
-
-/// Untouched blocks of a round in which so many are slowed. Of a single one, two blocks would share the untouched one between them, and
-/// their effects would not be independent.
-fn untouched_of(perturbations: usize) -> usize {
-    if perturbations == 1 { 2 } else { perturbations }
 }
 
 /// Whether several components were slowed at the same moments in a level.
@@ -597,22 +483,4 @@ fn pairs(components: &[String], stop: Nanos) -> Vec<Perturbation> {
     };
     let of = |(place, one)| components.iter().skip(place + 1).map(move |other| pair(one, other));
     components.iter().enumerate().flat_map(of).collect()
-}
-
-/// A component that is slowed by the means that fits it: where a quota limits, stops would only eat what it leaves unused.
-fn slowed(part: &Slowable, share: f64, stop: Nanos) -> Perturbation {
-    let (means, share) = match most_cut(part) {
-        Some(most) => (Means::Quota, share.min(most)),
-        None => (Means::Stop, share),
-    };
-    Perturbation::new(vec![part.component.clone()], means, share, stop)
-}
-
-/// The share by which its quota can be cut; `None` where it has none, or none that can be cut by enough.
-fn most_cut(part: &Slowable) -> Option<f64> {
-    part.quota.map(|quota| 1.0 - LEAST_QUOTA / quota).filter(|most| most >= SMALL.end())
-}
-
-fn has_quota(part: &Slowable) -> bool {
-    most_cut(part).is_some()
 }

@@ -2,7 +2,8 @@
 //! stop each other. What passes the relay before one of them is delayed: where few operations can be on that path and behind it,
 //! throughput falls at once, by what each of them takes longer.
 
-use super::{Even, Experiment, Step};
+use super::blocks::Even;
+use super::{Experiment, Step};
 use plimsoll_analysis::experiment;
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Means, Perturbation, Stage};

@@ -2,7 +2,8 @@
 //! since behind a limit the time in its queue is all that there is. Stops are short: they slow what computes and pass over what
 //! waits, so that they would say nothing of a component that hardly computes.
 
-use super::{Even, Experiment, Slowable, Step};
+use super::blocks::Even;
+use super::{Experiment, Slowable, Step};
 use plimsoll_analysis::experiment::{self, latency};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Perturbation, Stage};
@@ -45,9 +46,9 @@ impl Experiment<'_> {
         };
         let computes = |part: &&Slowable| {
             let used = latency::processor_of(&part.component, saturated, components);
-            super::has_quota(part) || used.is_some_and(|used| used / capacity >= COMPUTES * alone)
+            self.most_cut(part).is_some() || used.is_some_and(|used| used / capacity >= COMPUTES * alone)
         };
-        let slowed = |part| super::slowed(part, DOSE, STOP);
+        let slowed = |part| self.slowed(part, DOSE, STOP);
         let perturbations: Vec<Perturbation> = self.parts.iter().filter(computes).map(slowed).collect();
         if perturbations.is_empty() || latency::objectives(self.terms).next().is_none() {
             return Step::Over(None);

@@ -1,4 +1,6 @@
+use super::blocks::FEWEST_ROUNDS;
 use super::*;
+use plimsoll_model::experiment::Block;
 use plimsoll_model::record::{LevelStart, SampleRecord};
 use plimsoll_model::{Counts, Histogram, Load, Metric};
 
@@ -125,22 +127,23 @@ fn blocks_hold_whole_periods_of_a_quota() {
 
 #[test]
 fn who_leaves_a_quota_unused_is_stopped_and_a_small_quota_is_cut_by_less() {
-    let slowable = |quota| Slowable { component: "a".to_owned(), quota: Some(quota), has_relay: false };
-    let of = |quota: f64| {
-        let own = slowed(&slowable(quota), LARGE, Nanos::from_millis(150));
-        (own.means, (own.share * 100.0).round())
-    };
-    assert_eq!(
-        [of(0.5), of(0.02), of(0.012)],
-        [(Means::Quota, 60.0), (Means::Quota, 50.0), (Means::Stop, 60.0)]
-    );
     let terms = Terms { qos: 1, ..Terms::default() };
+    let slowable = |quota| Slowable { component: "a".to_owned(), quota: Some(quota), has_relay: false };
     let mut experiment = Experiment::new(PLAN, (&terms, 7), vec![slowable(0.5)], false, Nanos::ZERO);
     let quick = Nanos::from_micros(300);
     let done = [level(Stage::Alone, 100, quick), level(Stage::Saturated, 3000, quick)];
     let Step::Level(next) = experiment.next(&done, &[], Nanos::ZERO) else { panic!() };
     let perturbations = next.experiment.blocks.iter().filter_map(|block| block.perturbation.as_ref());
     assert!(perturbations.map(|own| own.means).all(|means| means == Means::Stop));
+    experiment.used_up = vec!["a".to_owned()];
+    let of = |quota: f64| {
+        let own = experiment.slowed(&slowable(quota), LARGE, Nanos::from_millis(150));
+        (own.means, (own.share * 100.0).round())
+    };
+    assert_eq!(
+        [of(0.5), of(0.02), of(0.012)],
+        [(Means::Quota, 60.0), (Means::Quota, 50.0), (Means::Stop, 60.0)]
+    );
 }
 
 /// What becomes of a level, in which so much of the usual throughput is left by each perturbation.

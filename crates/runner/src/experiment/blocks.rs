@@ -1,0 +1,140 @@
+//! Levels made of blocks: each part is slowed in some of them, in random order, with untouched ones between.
+
+use super::{Experiment, NextLevel, SAMPLES_OF_STOP, Step};
+use plimsoll_model::Nanos;
+use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Stage};
+use plimsoll_scenario::plan::LevelPlan;
+use plimsoll_stats::distribution::random;
+use std::ops::RangeInclusive;
+
+/// Names the stream of random numbers of the order of blocks.
+const STREAM: u64 = 0x626c_6f63_6b73;
+/// Samples of a block before those that count, in which the queues change: of a slowed one, whole cycles of the large dose, and of the
+/// untouched one behind it, in which a part that has little room works off what waited for it.
+const REST: u16 = 15;
+const REST_AFTER: u16 = 30;
+/// Rounds of a level, in each of which each part is slowed once. A further level leaves those out that are known well enough.
+pub const FEWEST_ROUNDS: usize = 4;
+const MOST_ROUNDS: usize = 6;
+
+/// A level with blocks of one length.
+pub struct Even {
+    pub stage: Stage,
+    pub sample: Nanos,
+    /// Seconds of a block in which the platform comes to rest, and of those behind them, which count.
+    pub rest: f64,
+    pub counts: f64,
+    pub rounds: RangeInclusive<usize>,
+    /// Names the order of its blocks among those of other levels.
+    pub number: usize,
+    /// For people.
+    pub purpose: &'static str,
+}
+
+impl Experiment<'_> {
+    /// A level in which each of them is slowed as often as the time allows.
+    pub(super) fn level(
+        &self,
+        stage: Stage,
+        perturbations: &[Perturbation],
+        (measured, stop, in_flight, time, left): (u16, Nanos, u32, Nanos, Nanos),
+        (number, purpose): (usize, &'static str),
+    ) -> Step {
+        let sample = stop / SAMPLES_OF_STOP;
+        let counts = |own: Option<&Perturbation>| match own {
+            Some(own) if own.means == Means::Stop => {
+                let cycle = (own.cycle().0 as f64 / sample.0 as f64).round().max(1.0) as u16;
+                measured.div_ceil(cycle) * cycle
+            }
+            _ => measured,
+        };
+        let rest = |own: Option<&Perturbation>| if own.is_some() { REST } else { REST_AFTER };
+        let length = |own: Option<&Perturbation>| u64::from(rest(own) + counts(own));
+        let slowed: u64 = perturbations.iter().map(|own| length(Some(own))).sum();
+        let round = slowed + length(None) * untouched_of(perturbations.len()) as u64;
+        let last = length(None);
+        let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
+        let has_samples = |rounds: &usize| round * *rounds as u64 + last <= u64::from(u16::MAX);
+        if !has_samples(&FEWEST_ROUNDS) {
+            let said =
+                format!("the experiment ended early: {} parts are too many for it", perturbations.len());
+            return Step::Over(Some(said));
+        }
+        let fits = |rounds: &usize| time_of(*rounds) <= time && has_samples(rounds);
+        let rounds = (FEWEST_ROUNDS..=MOST_ROUNDS).rev().find(fits).unwrap_or(FEWEST_ROUNDS);
+        if time_of(rounds) > left {
+            let needed = (self.plan.within - left + time_of(rounds)).as_secs_f64().ceil();
+            return Step::Over(Some(format!(
+                "the experiment ended early: it needs {needed:.0} s, and load.experiment.within allows {:.0} s",
+                self.plan.within.as_secs_f64()
+            )));
+        }
+        let blocks = self.blocks((perturbations, rounds, number), |own| (rest(own), counts(own)));
+        let samples = blocks.last().map_or(0, |block| block.end);
+        Step::Level(Box::new(NextLevel {
+            level: LevelPlan::Experiment(in_flight),
+            hold: sample * i64::from(samples),
+            samples,
+            experiment: ExperimentLevel { stage, blocks },
+            purpose,
+        }))
+    }
+
+    /// A level with blocks of one length, in as many rounds as fit into that time; `None` where too few do.
+    pub(super) fn even(
+        &self,
+        level: LevelPlan,
+        perturbations: &[Perturbation],
+        even: Even,
+        time: Nanos,
+    ) -> Option<Step> {
+        let Even { stage, sample, rest, counts, rounds, number, purpose } = even;
+        let samples = |seconds: f64| (seconds / sample.as_secs_f64()).ceil() as u16;
+        let (rest, counts) = (samples(rest), samples(counts));
+        let blocks = perturbations.len() + untouched_of(perturbations.len());
+        let length = sample * i64::from(rest + counts);
+        let time_of = |rounds: usize| length * (rounds * blocks + 1) as i64 + self.besides;
+        let samples_of = |rounds: usize| (rest + counts) as usize * (rounds * blocks + 1);
+        let fits = |rounds: &usize| time_of(*rounds) <= time && samples_of(*rounds) <= usize::from(u16::MAX);
+        let rounds = rounds.rev().find(fits)?;
+        let blocks = self.blocks((perturbations, rounds, number), |_| (rest, counts));
+        let samples = blocks.last().map_or(0, |block| block.end);
+        let hold = sample * i64::from(samples);
+        let experiment = ExperimentLevel { stage, blocks };
+        Some(Step::Level(Box::new(NextLevel { level, hold, samples, experiment, purpose })))
+    }
+
+    /// Blocks in which each of them is slowed once a round, in random order, with an untouched one before each and at the end. The
+    /// length of a block has the samples in which the platform comes to rest, and those that count. Each level has another order.
+    fn blocks(
+        &self,
+        (perturbations, rounds, number): (&[Perturbation], usize, usize),
+        length: impl Fn(Option<&Perturbation>) -> (u16, u16),
+    ) -> Vec<Block> {
+        let mut random = random(self.seed, &[STREAM, number as u64]);
+        let mut blocks: Vec<Block> = Vec::new();
+        let mut add = |perturbation: Option<&Perturbation>| {
+            let (rest, counts) = length(perturbation);
+            let begin = blocks.last().map_or(0, |block| block.end);
+            let (measured, end) = (begin + rest, begin + rest + counts);
+            blocks.push(Block { perturbation: perturbation.cloned(), begin, measured, end });
+        };
+        for _ in 0..rounds {
+            let mut order: Vec<&Perturbation> = perturbations.iter().collect();
+            while !order.is_empty() {
+                let next = order.swap_remove(random.below(order.len() as u64) as usize);
+                add(None);
+                add(Some(next));
+            }
+            (perturbations.len()..untouched_of(perturbations.len())).for_each(|_| add(None));
+        }
+        add(None);
+        blocks
+    }
+}
+
+/// Untouched blocks of a round in which so many are slowed. Of a single one, two blocks would share the untouched one between them, and
+/// their effects would not be independent.
+fn untouched_of(perturbations: usize) -> usize {
+    if perturbations == 1 { 2 } else { perturbations }
+}
