@@ -1,6 +1,6 @@
 //! Two components that were stopped in turn. Where each has a limit of its own, what one did while the other was stopped waits between
-//! them, and the other one does it in the next stop: half of the stopped time is lost. Where few operations can be between them, or both
-//! need something that one has at a time, nothing is done ahead.
+//! them, and the other one does it in the next stop: half of the stopped time is lost. Where few operations can be between them, nothing
+//! is done ahead, and all of it is lost. Where only one of them works at a time, each stop halts the other one if it came at that time.
 
 use super::effect::{self, Seen};
 use super::{DuringStops, Estimate};
@@ -9,7 +9,7 @@ use plimsoll_model::record::{Gauge, LevelRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// So much of the stopped time is surely lost where nothing is done ahead: all of it but for what is under way.
+/// From this part of the stopped time on, what is lost is surely more than half of it: all but for what was under way.
 const ALL: f64 = 0.7;
 
 /// Two components that were stopped in turn, and what became of the throughput.
