@@ -251,7 +251,7 @@ const KINDS: &[Kind] = &[
         plant: |seed| {
             let quota = between(seed, 19.0, 25.0);
             let stations = format!("{{ name: broker, service: 1ms, quota: {quota:.0} % }}");
-            (Setup { stations, ..Setup::default() }, truth(&[Named::Platform]))
+            (Setup { stations, ..Setup::default() }, truth(&[component("broker"), Named::Platform]))
         },
     },
     Kind {
