@@ -4,7 +4,7 @@
 mod tests;
 
 use super::evidence::{Evidence, Used};
-use super::{Estimate, NOTHING, Part, Path};
+use super::{Estimate, InTurn, NOTHING, Part, Path};
 use crate::limits::{Limit, LimitKind};
 use plimsoll_model::experiment::Means;
 use std::collections::BTreeMap;
@@ -103,9 +103,12 @@ fn of_components(evidence: &Evidence<'_>) -> Argument {
         let by_stops = by_short_stops(&contenders, evidence);
         let is_one = by_stops.as_ref().is_some_and(|limit| limit.component.is_some());
         let by_path = pool(&contenders, evidence).filter(|_| !is_one);
-        if let Some(limit) = by_path.or(by_stops).or_else(|| by_turns(&contenders, evidence)) {
+        if let Some(limit) = by_path.or(by_stops) {
             return found(limit);
         }
+    }
+    if let Some(limit) = by_turns(&contenders, evidence) {
+        return found(limit);
     }
     match deciding[..] {
         [own] => one(own, &contenders, evidence),
@@ -222,32 +225,35 @@ pub fn alone_by_short_stops<'a>(
     excluded.then_some(own)
 }
 
-/// Of two components that may decide, each of which keeps the other one from working: whether always, or only while it has something that
-/// both need. That their limits are equal by chance is excluded by stops in turn: what one did in the stop of the other would wait between
-/// them for the next.
+/// Of two components that were stopped in turn, each of which keeps the other one from working: whether always, or only while it has something
+/// that both need. That their limits are equal by chance is excluded: what one did in the stop of the other would wait between them for the
+/// next. One of them need not decide by itself, since some of what was not done in its stops may be made up for.
 fn by_turns(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
-    let &[one, other] = contenders else { return None };
-    let in_turn = evidence.in_turn(contenders)?;
-    let names = [one.components.first()?.clone(), other.components.first()?.clone()];
-    let pair = evidence.pair(&names);
+    evidence.in_turn.iter().find_map(|in_turn| share_something(in_turn, contenders, evidence))
+}
+
+fn share_something(in_turn: &InTurn, contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
+    let member = |name: &String| evidence.single().find(|part| part.components == [name.clone()]);
+    let members: Vec<&Part> = in_turn.components.iter().filter_map(member).collect();
+    let pair = evidence.pair(&in_turn.components);
     // Where both work one after the other, both together lose no more than each.
-    let decide = pair.is_none_or(decides) && contenders.iter().any(|part| decides(part));
-    let slow_others = contenders.iter().all(|part| stops_others(part));
-    if !decide || !slow_others {
+    let decide = pair.is_none_or(decides) && members.iter().any(|part| decides(part));
+    let slow_others = members.iter().all(|part| stops_others(part));
+    if !decide || !slow_others || !may_as_well(contenders, &members).is_empty() {
         return None;
     }
-    let mut said: Vec<String> = contenders.iter().copied().chain(pair).map(effect_in_words).collect();
+    let mut said: Vec<String> = members.iter().copied().chain(pair).map(effect_in_words).collect();
     said.push(in_turn.in_words());
     if in_turn.loses_all() {
-        return Some(coupled(contenders, said, evidence));
+        return Some(coupled(&members, said, evidence));
     }
     let named = in_turn.components.iter().zip(&in_turn.stops);
     said.extend(named.map(|(name, stops)| stops.in_words(name)));
-    said.extend(paths_in_words(contenders, evidence));
-    said.extend(excluded(contenders, evidence));
+    said.extend(paths_in_words(&members, evidence));
+    said.extend(excluded(&members, evidence));
     let limit = Limit {
         component: None,
-        components: names.to_vec(),
+        components: in_turn.components.clone(),
         kind: LimitKind::Lock,
         evidence: said,
         elasticity: pair.map(|pair| pair.elasticity),

@@ -25,7 +25,7 @@ const EACH: f64 = 0.1;
 const BETWEEN: f64 = 0.4;
 /// Where few can be between, more than little goes on in less than this share of the stops.
 const SELDOM: f64 = 0.25;
-/// So many silent stops are no chance.
+/// The share of stops that is no chance.
 const BY_CHANCE: f64 = 0.03;
 /// A platform that is silent in so many of the untouched samples is so by itself.
 const BY_ITSELF: f64 = 0.03;
@@ -66,7 +66,7 @@ impl DuringStops {
 
     /// Whether nearly all surely went on in some stops.
     pub fn sometimes_passes(self) -> bool {
-        wilson(self.nearly_all, self.stops).lo > EACH
+        wilson(self.nearly_all, self.stops).lo > BY_CHANCE
     }
 
     /// Whether nothing surely went on in some stops.
