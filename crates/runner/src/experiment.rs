@@ -2,8 +2,8 @@
 //!
 //! First one operation at a time, which tells how long a stop must be for a component that only waits to lose time by it. Then many
 //! at a time, which tells how many come to their end in a second. Then each part of the platform is slowed by much, the paths to those
-//! that may decide are delayed where relays stand there, and those of which that leaves the answer open are slowed by little, alone and
-//! in pairs: always in blocks in random order with untouched ones between, while so many operations are in flight that nobody else
+//! that may decide are delayed where relays stand there, these are stopped shortly and in turn, and those of which that leaves the answer
+//! open are slowed by little, alone and in pairs: always in blocks in random order with untouched ones between, while so many operations are in flight that nobody else
 //! runs out of work during a stop. Last, what computes is slowed under a load that leaves room, for latency (docs/why.md).
 
 mod blocks;

@@ -101,9 +101,7 @@ fn of_components(evidence: &Evidence<'_>) -> Argument {
     let contenders: Vec<&Part> = evidence.single().filter(may_decide).collect();
     if contenders.len() > 1 {
         let by_stops = by_short_stops(&contenders, evidence);
-        let is_one = by_stops.as_ref().is_some_and(|limit| limit.component.is_some());
-        let by_path = pool(&contenders, evidence).filter(|_| !is_one);
-        if let Some(limit) = by_path.or(by_stops) {
+        if let Some(limit) = by_stops.or_else(|| pool(&contenders, evidence)) {
             return found(limit);
         }
     }
@@ -185,22 +183,17 @@ fn excluded(named: &[&Part], evidence: &Evidence<'_>) -> Option<String> {
     Some(format!("each other component was slowed as well: elasticity {highest:.2} at most"))
 }
 
-/// Of components each of which may decide: stops that are short beside an operation slow those that compute, and only them. What these
-/// decide adds up to all where they share a lock; where one decides all, the others only wait for it.
+/// Of components each of which may decide: stops that are short beside an operation slow those that compute, and only them. Where one decides
+/// all, the others only wait for it.
 fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
-    let short = under_short_stops(contenders)?;
-    let told: Vec<String> =
-        short.iter().map(|(part, short)| format!("{} {:.2}", part.name(), short.mean)).collect();
-    let told = told.join(", ");
     let computes = |part: &Part| evidence.used_by(part).is_some_and(|used| used.computes());
-    if let Some(own) = alone_by_short_stops(contenders, computes) {
-        let said = format!("with short stops, which a wait outlasts, elasticities are {told}");
-        let is_it = decides(own);
-        // What others do beside it is a part of what its long stops take.
-        let elasticity = own.under_short_stops.unwrap_or(own.elasticity);
-        return is_it.then(|| alone(own, elasticity, Some(said), evidence));
-    }
-    None
+    let own = alone_by_short_stops(contenders, computes).filter(|own| decides(own))?;
+    let named = |(part, short): &(&Part, Estimate)| format!("{} {:.2}", part.name(), short.mean);
+    let all: Vec<String> = under_short_stops(contenders)?.iter().map(named).collect();
+    let said = format!("with short stops, which a wait outlasts, elasticities are {}", all.join(", "));
+    // What others do beside it is a part of what its long stops take.
+    let elasticity = own.under_short_stops.unwrap_or(own.elasticity);
+    Some(alone(own, elasticity, Some(said), evidence))
 }
 
 /// What short stops did to components, where they explain about the whole time of an operation.
