@@ -39,7 +39,7 @@ KINDS = {
     "spinning": ["processor"],
     "cores": ["processors"],
     "generator": ["generator"],
-    "subscriber": [],
+    "subscriber": ["subscribers"],
     "host": [],
 }
 # Connections of a pool.

@@ -51,6 +51,8 @@ pub enum LimitKind {
     Refusal,
     /// The load generator.
     Generator,
+    /// The subscribers of the scenario: they work on messages nearly all the time.
+    Subscribers,
     /// It is not known what of the component is at its limit.
     Unknown,
 }
@@ -74,6 +76,7 @@ impl Limit {
             LimitKind::Coupled => several(
                 ": each stops while the other does, as with a call, a small pool or a lock between them",
             ),
+            LimitKind::Subscribers => several(": they work on messages nearly all the time"),
             LimitKind::Refusal | LimitKind::Generator | LimitKind::Unknown => one(""),
         }
     }
@@ -90,6 +93,7 @@ impl Limit {
             (None, LimitKind::Processors) => "the platform's processors".to_owned(),
             (None, LimitKind::Refusal) => "a bound above which the platform refuses".to_owned(),
             (None, LimitKind::Generator) => "the load generator".to_owned(),
+            (None, LimitKind::Subscribers) => "the subscribers".to_owned(),
             (None, _) => self.components.join(" and "),
         }
     }

@@ -416,6 +416,12 @@ pub struct Terms {
     pub acknowledged_otherwise: bool,
     /// QoS that subscribers asked for.
     pub subscribe_qos: u8,
+    /// Time that a subscriber of ours spends on each message before it reads the next.
+    #[serde(default)]
+    pub subscriber_work: Nanos,
+    /// Whether what a subscriber of ours acknowledges comes late by an emulated network.
+    #[serde(default)]
+    pub subscribers_acknowledge_late: bool,
     /// Whether some subscriber has several filters, which lets a broker deliver a message once for each.
     pub several_filters: bool,
     /// Where the platform connects to subscribers to notify them: over what. `None` where subscribers connect themselves.

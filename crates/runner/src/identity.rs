@@ -74,6 +74,9 @@ pub fn terms(plan: &Plan) -> Terms {
         qos: together.qos.max(own.qos),
         acknowledged_otherwise: together.acknowledged_otherwise || own.acknowledged_otherwise,
         subscribe_qos: together.subscribe_qos.max(own.subscribe_qos),
+        subscriber_work: together.subscriber_work.max(own.subscriber_work),
+        subscribers_acknowledge_late: together.subscribers_acknowledge_late
+            || own.subscribers_acknowledge_late,
         listener: together.listener.or(own.listener),
         delivered_apart: together.delivered_apart && own.delivered_apart,
         repeats_lost: together.repeats_lost || own.repeats_lost,
@@ -109,13 +112,16 @@ fn terms_of(plan: &Plan, run: &Plan) -> Terms {
     let mqtt = plan.protocol() == Protocol::Mqtt;
     let roles = &plan.platform.roles;
     let listens = roles.listener.is_some() || roles.observes.is_some();
+    // Those who listen have no QoS that would excuse what comes twice.
+    let subscribe_qos = if mqtt && !listens { plan.subscribers.qos.level() } else { 0 };
     Terms {
         devices: plan.devices,
         subscribers: plan.subscribers.count,
         qos: if mqtt { plan.mqtt.qos.level() } else { 1 },
         acknowledged_otherwise: mqtt && plan.mqtt.qos.level() == 0 && plan.acknowledges(),
-        // Those who listen have no QoS that would excuse what comes twice.
-        subscribe_qos: if mqtt && !listens { plan.subscribers.qos.level() } else { 0 },
+        subscribe_qos,
+        subscriber_work: plan.subscribers.work,
+        subscribers_acknowledge_late: subscribe_qos > 0 && plan.subscribers.link.delays(),
         listener: roles.listener.as_ref().map(|listener| match listener.protocol {
             Protocol::Coap => Listener::Udp,
             _ => Listener::Tcp,

@@ -41,6 +41,12 @@ const KEPT: f64 = 0.1;
 /// What a load thread uses of its processor from which on it is the generator that has no more to give.
 const GENERATOR: f64 = 0.9;
 
+/// Share of the time for which subscribers of ours may work before components may only wait for them. Stops cannot tell: a component that
+/// has few messages on their way to a subscriber loses its stops, too.
+const SUBSCRIBERS_WORK: f64 = 0.5;
+/// Share of the time from which on the subscribers, each with one message at a time, have no more to give.
+const SUBSCRIBERS: f64 = 0.85;
+
 /// What limits, and what is open.
 #[derive(Default)]
 pub struct Argument {
@@ -62,6 +68,11 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
     let slowed = |name: &&String| *name != super::effect::PROCESSORS;
     let missing: Vec<&str> = evidence.missing.iter().filter(slowed).map(String::as_str).collect();
     let is_of_components = |limit: &Limit| limit.component.is_some() || !limit.components.is_empty();
+    if let (Some(limit), Some(why)) =
+        (argument.limits.iter().find(|own| is_of_components(own)), for_subscribers(evidence))
+    {
+        return unknown(format!("{} may limit the load, or only wait: {why}", limit.name()));
+    }
     match argument.limits.iter().find(|limit| is_of_components(limit)) {
         Some(limit) if !missing.is_empty() => {
             let (name, missing) = (limit.name(), missing.join(", "));
@@ -88,6 +99,22 @@ pub fn full_processors<'a>(parts: &'a [Part], used: &BTreeMap<String, Used>) -> 
     let shared = parts.iter().find(|part| part.means == Means::Occupy)?;
     let is_it = decides(shared) && super::evidence::are_full(used);
     (is_it && !(several && parts.iter().any(has_own))).then_some(shared)
+}
+
+/// Why components may only wait for subscribers of ours, where they may.
+fn for_subscribers(evidence: &Evidence<'_>) -> Option<String> {
+    if evidence.subscribers_work > SUBSCRIBERS_WORK {
+        return Some(format!(
+            "the subscribers worked for {} of the time, each on one message at a time. A run with less work shows it \
+             (population.subscribers.work)",
+            percent(evidence.subscribers_work)
+        ));
+    }
+    evidence.subscribers_acknowledge_late.then(|| {
+        "the emulated network delays what subscribers acknowledge, and few messages may be on their way. A run without it \
+         shows it (population.subscribers.link)"
+            .to_owned()
+    })
 }
 
 /// What is said of the components, and of what is beside the platform.
@@ -540,6 +567,13 @@ fn none(evidence: &Evidence<'_>) -> Argument {
     if let Some(used) = evidence.generator.filter(|used| *used > GENERATOR) {
         let said = format!("a load thread used {} of its processor", percent(used));
         return found(limit(LimitKind::Generator, said));
+    }
+    if evidence.subscribers_work > SUBSCRIBERS {
+        let said = format!(
+            "the subscribers worked for {} of the time, each on one message at a time",
+            percent(evidence.subscribers_work)
+        );
+        return found(limit(LimitKind::Subscribers, said));
     }
     let refused = match evidence.refused {
         refused if refused > SOME_REFUSED => format!(" {} of the operations were refused.", percent(refused)),

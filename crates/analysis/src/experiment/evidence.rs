@@ -36,6 +36,10 @@ pub struct Evidence<'a> {
     pub processors: Option<f64>,
     /// Most that a load thread used of its processor meanwhile.
     pub generator: Option<f64>,
+    /// Share of the time for which the subscribers worked on messages meanwhile, each on one at a time.
+    pub subscribers_work: f64,
+    /// Whether what they acknowledge comes late by an emulated network.
+    pub subscribers_acknowledge_late: bool,
     /// Share of operations that were refused meanwhile.
     pub refused: f64,
     /// The same of one operation at a time.
@@ -133,7 +137,7 @@ impl<'a> Evidence<'a> {
             untouched.flat_map(|block| block.measured..block.end).collect::<Vec<u16>>()
         };
         let mut threads: BTreeMap<u16, [f64; 3]> = BTreeMap::new();
-        let (mut counts, mut of_untouched) = (Counts::default(), Counts::default());
+        let (mut counts, mut of_untouched, mut seconds) = (Counts::default(), Counts::default(), 0.0);
         for level in levels {
             let samples = untouched(level);
             for usage in level.threads.iter().filter(|usage| samples.contains(&usage.sample)) {
@@ -141,6 +145,8 @@ impl<'a> Evidence<'a> {
                 let sums = threads.entry(usage.thread).or_default();
                 sums.iter_mut().zip(of).for_each(|(sum, own)| *sum += own);
             }
+            seconds +=
+                level.start.hold.as_secs_f64() / f64::from(level.start.samples.max(1)) * samples.len() as f64;
             let seen = samples.iter().filter_map(|&sample| level.samples.get(usize::from(sample))?.as_ref());
             seen.for_each(|sample| of_untouched += sample.counts);
             // What is lost while a component is slowed leaves its place empty for long.
@@ -155,6 +161,8 @@ impl<'a> Evidence<'a> {
             let threads = threads.values().filter(|[.., wall]| *wall > 0.0);
             threads.map(|own| of(own) / own[2]).reduce(f64::max)
         };
+        let delivered = of_untouched.delivered as f64 / f64::from(record.terms.subscribers.max(1));
+        let work = delivered * record.terms.subscriber_work.as_secs_f64();
         Evidence {
             parts,
             paths,
@@ -166,6 +174,8 @@ impl<'a> Evidence<'a> {
             kept_from_generator: most(|[_, kept, _]| *kept).unwrap_or(0.0),
             capacity,
             pressure: RESOURCES.into_iter().filter_map(pressure).collect(),
+            subscribers_work: if seconds > 0.0 { work / seconds } else { 0.0 },
+            subscribers_acknowledge_late: record.terms.subscribers_acknowledge_late,
             refused: share(of_untouched.refused, of_untouched.due),
             refused_alone: share(alone.refused, alone.due),
             unended: unended(&counts, record.terms.acknowledges()),

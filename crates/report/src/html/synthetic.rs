@@ -134,6 +134,8 @@ fn terms() -> Terms {
         qos: 1,
         acknowledged_otherwise: false,
         subscribe_qos: 1,
+        subscriber_work: Nanos::ZERO,
+        subscribers_acknowledge_late: false,
         listener: None,
         delivered_apart: false,
         repeats_lost: false,

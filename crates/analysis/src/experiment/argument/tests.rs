@@ -193,6 +193,23 @@ fn nobody_is_named_where_nobody_decides() {
 }
 
 #[test]
+fn components_may_wait_for_subscribers_that_work() {
+    let idle = [part(&["a"], IDLE), part(&["b"], IDLE)];
+    let of = |parts: &[Part], subscribers_work| said(&Evidence { subscribers_work, ..evidence(parts) });
+    assert_eq!(of(&idle, 0.97).unwrap(), ("the subscribers".into(), LimitKind::Subscribers));
+    assert!(of(&idle, 0.6).unwrap_err().contains("0.05 at most"));
+    let deciding = [part(&["a"], LIMITS), part(&["b"], IDLE)];
+    assert_eq!(of(&deciding, 0.3).unwrap().0, "a");
+    let open = of(&deciding, 0.6).unwrap_err();
+    assert!(
+        open.starts_with("a may limit the load, or only wait: the subscribers worked for 60 %"),
+        "{open}"
+    );
+    let late = said(&Evidence { subscribers_acknowledge_late: true, ..evidence(&deciding) }).unwrap_err();
+    assert!(late.contains("the emulated network delays what subscribers acknowledge"), "{late}");
+}
+
+#[test]
 fn operations_without_an_end_and_effects_that_are_too_large_are_no_proof() {
     let parts = [part(&["a"], LIMITS), part(&["b"], IDLE)];
     let lost = said(&Evidence { unended: 0.04, ..evidence(&parts) }).unwrap_err();
