@@ -5,6 +5,7 @@ pub mod credentials;
 pub mod exposition;
 pub mod hiding;
 pub mod http;
+pub mod lwm2m;
 pub mod marker;
 pub mod mqtt;
 pub mod openmetrics;

@@ -33,18 +33,28 @@ pub mod code {
     pub const IPATCH: u8 = 0x07;
     /// 2.01 Created.
     pub const CREATED: u8 = 0x41;
+    /// 2.02 Deleted.
+    pub const DELETED: u8 = 0x42;
     /// 2.04 Changed.
     pub const CHANGED: u8 = 0x44;
     /// 2.05 Content.
     pub const CONTENT: u8 = 0x45;
     /// 2.31 Continue (RFC 7959).
     pub const CONTINUE: u8 = 0x5f;
+    /// 4.00 Bad Request.
+    pub const BAD_REQUEST: u8 = 0x80;
     /// 4.04 Not Found.
     pub const NOT_FOUND: u8 = 0x84;
+    /// 4.05 Method Not Allowed.
+    pub const METHOD_NOT_ALLOWED: u8 = 0x85;
+    /// 4.06 Not Acceptable.
+    pub const NOT_ACCEPTABLE: u8 = 0x86;
     /// 4.08 Request Entity Incomplete (RFC 7959).
     pub const INCOMPLETE: u8 = 0x88;
     /// 4.13 Request Entity Too Large.
     pub const TOO_LARGE: u8 = 0x8d;
+    /// 4.15 Unsupported Content-Format.
+    pub const UNSUPPORTED_FORMAT: u8 = 0x8f;
     /// 5.03 Service Unavailable.
     pub const SERVICE_UNAVAILABLE: u8 = 0xa3;
 

@@ -8,6 +8,8 @@ pub mod option {
     pub const ETAG: u16 = 4;
     /// Observe.
     pub const OBSERVE: u16 = 6;
+    /// A part of the path at which something was created.
+    pub const LOCATION_PATH: u16 = 8;
     /// A part of the path.
     pub const URI_PATH: u16 = 11;
     /// Format of the payload.
@@ -16,6 +18,8 @@ pub mod option {
     pub const MAX_AGE: u16 = 14;
     /// A part of the query.
     pub const URI_QUERY: u16 = 15;
+    /// The format that an answer should have.
+    pub const ACCEPT: u16 = 17;
     /// The block of an answer.
     pub const BLOCK2: u16 = 23;
     /// The block of a request.
