@@ -23,6 +23,11 @@ impl Sources {
         Sources { given, spread }
     }
 
+    /// Whether the user gave some.
+    pub fn are_given(&self) -> bool {
+        !self.given.is_empty()
+    }
+
     /// The source address of the connection with that number; `None` leaves it to the kernel.
     pub fn of(&self, number: u32) -> Option<IpAddr> {
         if !self.given.is_empty() {

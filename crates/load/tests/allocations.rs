@@ -4,10 +4,12 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use plimsoll_codec::coap::{Kind, Message, code};
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver};
 use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::coap::CoapDriver;
+use plimsoll_load::drivers::lwm2m::Lwm2mDriver;
 use plimsoll_load::drivers::mqtt::MqttDriver;
 use plimsoll_load::drivers::websocket::WebSocketDriver;
 use plimsoll_load::owners::Owners;
@@ -101,6 +103,39 @@ fn acknowledging() -> SocketAddr {
     address
 }
 
+/// A server of LwM2M that registers each device, observes the bytes at 19/0/0, and acknowledges what is notified.
+fn observing() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut room = [0; 1500];
+        while let Ok((length, from)) = socket.recv_from(&mut room) {
+            let message = Message::decode(&room[..length]).unwrap();
+            let mut answers = vec![Vec::new()];
+            match message.code {
+                code::POST => {
+                    // Location-Path: rd, 1. Then Observe: 0, and the path.
+                    let created = [0x82, b'r', b'd', 0x01, b'1'];
+                    let (kind, code) = (Kind::Acknowledgement, code::CREATED);
+                    Message { kind, code, options: &created, payload: b"", ..message }
+                        .encode(&mut answers[0]);
+                    let path = [0x60, 0x52, b'1', b'9', 0x01, b'0', 0x01, b'0'];
+                    let (kind, code, token) = (Kind::Confirmable, code::GET, b"o");
+                    let observe = Message { kind, code, id: 7, token, options: &path, payload: b"" };
+                    answers.push(Vec::new());
+                    observe.encode(&mut answers[1]);
+                }
+                _ if message.kind == Kind::Confirmable => {
+                    Message::empty(Kind::Acknowledgement, message.id).encode(&mut answers[0]);
+                }
+                _ => continue,
+            }
+            answers.iter().for_each(|answer| _ = socket.send_to(answer, from).unwrap());
+        }
+    });
+    address
+}
+
 /// Serves one client whose messages are shorter than 126 bytes.
 fn echo_messages(mut stream: TcpStream) {
     let (mut request, mut byte) = (Vec::new(), [0]);
@@ -135,8 +170,12 @@ fn plan(platform: &str, subscribers: u32) -> Arc<Plan> {
 }
 
 fn plan_with(platform: &str, subscribers: u32, more: &str) -> Arc<Plan> {
+    plan_of(&format!("profile: existing, {platform}"), subscribers, more)
+}
+
+fn plan_of(platform: &str, subscribers: u32, more: &str) -> Arc<Plan> {
     let text = format!(
-        "name: steady\nplatform: {{ profile: existing, {platform} }}\n\
+        "name: steady\nplatform: {{ {platform} }}\n\
          population: {{ devices: {DEVICES}, subscribers: {subscribers} }}\n\
          message: {{ size: 20 }}\nload: {{ levels: [2000], hold: 60s, samples: 2, warm_up: 0s }}\n{more}"
     );
@@ -198,6 +237,18 @@ fn neither_does_one_that_speaks_coap() {
         let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
         assert!(acknowledged > 1000, "the load was there: {acknowledged}");
     }
+}
+
+/// Over a socket of each device: the shared one of the loopback network makes a control message for each datagram.
+#[test]
+fn neither_does_one_that_speaks_lwm2m() {
+    let address = observing();
+    let platform = format!("profile: lwm2m, address: \"coap://{address}\"");
+    let (run, clock) = (RunId::from_bits(7), Clock::start());
+    let plan = plan_of(&platform, 0, "connection: { source_addresses: [127.0.0.1] }\n");
+    let driver = Lwm2mDriver::new(&context(&plan, run, address, clock)).unwrap();
+    let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
+    assert!(acknowledged > 1000, "the load was there: {acknowledged}");
 }
 
 /// Loads a platform until a second goes by without an allocation; gives how much was acknowledged and delivered.

@@ -14,16 +14,29 @@ pub enum Protocol {
     WebSocket,
     /// Calls of a gateway that polls passive devices (docs/gateway-protocol.md): devices are servers.
     Gateway,
+    /// LwM2M over CoAP: devices register at a server, which observes them.
+    Lwm2m,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 5] =
-        [Protocol::Mqtt, Protocol::Http, Protocol::Coap, Protocol::WebSocket, Protocol::Gateway];
+    pub const ALL: [Protocol; 6] = [
+        Protocol::Mqtt,
+        Protocol::Http,
+        Protocol::Coap,
+        Protocol::WebSocket,
+        Protocol::Gateway,
+        Protocol::Lwm2m,
+    ];
 
     /// Whether components may speak it that a profile starts; else it is spoken to platforms that run already.
     pub(crate) fn is_of_profiles(self) -> bool {
         self != Protocol::WebSocket
+    }
+
+    /// The protocol that its addresses name: LwM2M is spoken over CoAP.
+    pub(crate) fn addressed_as(self) -> Protocol {
+        if self == Protocol::Lwm2m { Protocol::Coap } else { self }
     }
 
     /// The word for it in files, as in `speaks: mqtt`.
@@ -38,7 +51,7 @@ impl Protocol {
 
     /// Whether it is spoken over datagrams, so that nobody accepts a connection.
     pub fn uses_datagrams(self) -> bool {
-        self == Protocol::Coap
+        matches!(self, Protocol::Coap | Protocol::Lwm2m)
     }
 
     /// Whether a platform that speaks it accepts a connection of each client.
@@ -61,6 +74,7 @@ impl std::fmt::Display for Protocol {
             Protocol::Coap => "CoAP",
             Protocol::WebSocket => "WebSocket",
             Protocol::Gateway => "gateway",
+            Protocol::Lwm2m => "LwM2M",
         })
     }
 }
@@ -109,9 +123,9 @@ pub(crate) const SCHEMES: [Scheme; 9] = [
 ];
 
 impl Scheme {
-    /// How addresses of what is spoken there begin. A WebSocket without MQTT is addressed as one with it.
+    /// How addresses of what is spoken there begin. A WebSocket without MQTT is addressed as one with it, and LwM2M as CoAP.
     pub fn of(protocol: Protocol, wire: Wire) -> &'static Scheme {
-        let spoken = if protocol == Protocol::WebSocket { Protocol::Mqtt } else { protocol };
+        let spoken = if protocol == Protocol::WebSocket { Protocol::Mqtt } else { protocol.addressed_as() };
         let found = SCHEMES.iter().find(|scheme| scheme.protocol == spoken && scheme.wire == wire);
         found.unwrap_or(&SCHEMES[0])
     }

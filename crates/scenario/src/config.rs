@@ -22,6 +22,7 @@ pub(crate) mod with;
 pub(crate) use crate::protocols::coap::config::{Coap, Dtls, Key};
 pub(crate) use crate::protocols::gateway::config::Gateway;
 pub(crate) use crate::protocols::http::config::Http;
+pub(crate) use crate::protocols::lwm2m::config::Lwm2m;
 pub(crate) use crate::protocols::mqtt::config::{Mqtt, ProtocolVersion};
 pub(crate) use crate::protocols::mqtt::qos::QosLevel;
 pub(crate) use crate::quantity::Duration;
@@ -85,6 +86,9 @@ pub(crate) struct Scenario {
     /// How devices speak CoAP.
     #[serde(default, skip_serializing_if = "Coap::is_default")]
     pub coap: Coap,
+    /// How devices speak LwM2M.
+    #[serde(default, skip_serializing_if = "Lwm2m::is_default")]
+    pub lwm2m: Lwm2m,
     /// How devices are polled by a gateway.
     #[serde(default, skip_serializing_if = "Gateway::is_default")]
     pub gateway: Gateway,

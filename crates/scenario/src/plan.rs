@@ -14,6 +14,7 @@ pub use crate::address::{Endpoint, Protocol, Wire};
 pub use crate::protocols::coap::plan::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
 pub use crate::protocols::gateway::plan::GatewayPlan;
 pub use crate::protocols::http::plan::HttpPlan;
+pub use crate::protocols::lwm2m::plan::{Lwm2mPlan, ResourcePlan, ValuePlan};
 pub use crate::protocols::mqtt::plan::MqttPlan;
 pub use crate::protocols::mqtt::session::plan::{SessionPlan, WillPlan};
 pub use crate::secret::Secret;
@@ -73,6 +74,8 @@ pub struct Plan {
     pub http: HttpPlan,
     /// How devices speak CoAP.
     pub coap: CoapPlan,
+    /// How devices speak LwM2M.
+    pub lwm2m: Lwm2mPlan,
     /// How devices are polled by a gateway.
     pub gateway: GatewayPlan,
     /// What a device sends.

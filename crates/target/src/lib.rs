@@ -2,6 +2,7 @@
 
 pub mod broker;
 mod clock;
+pub mod lwm2m;
 pub mod ngsi;
 pub mod open_loop;
 pub mod record;

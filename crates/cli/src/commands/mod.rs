@@ -15,6 +15,7 @@ mod guard;
 mod init;
 mod live_options;
 mod load_options;
+mod lwm2m;
 mod ngsi;
 mod outputs;
 mod platforms;

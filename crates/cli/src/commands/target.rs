@@ -1,6 +1,7 @@
 //! `plimsoll target`: servers to be loaded.
 
 use super::chain::Chain;
+use super::lwm2m::Lwm2m;
 use super::ngsi::Ngsi;
 use super::relay::Relay;
 use super::station::Station;
@@ -15,6 +16,7 @@ use clap::{Args, Subcommand};
   plimsoll target station --service exponential:2ms --truth truth.csv
   plimsoll target chain --stations 3 -- --service exponential:1ms
   plimsoll target ngsi --port 1026
+  plimsoll target lwm2m --port 5683 --record record.csv
   plimsoll target relay --to 127.0.0.1:1883 --delay 20ms")]
 pub struct Target {
     #[command(subcommand)]
@@ -29,6 +31,7 @@ enum Kind {
     Station(Station),
     Chain(Chain),
     Ngsi(Ngsi),
+    Lwm2m(Lwm2m),
     Relay(Relay),
 }
 
@@ -39,6 +42,7 @@ impl Target {
             Kind::Station(station) => station.perform(),
             Kind::Chain(chain) => chain.perform(),
             Kind::Ngsi(ngsi) => ngsi.perform(),
+            Kind::Lwm2m(lwm2m) => lwm2m.perform(),
             Kind::Relay(relay) => relay.perform(),
         }
     }

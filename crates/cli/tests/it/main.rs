@@ -34,6 +34,7 @@ mod iota_json;
 mod libcoap;
 mod live;
 mod long_run;
+mod lwm2m;
 mod models;
 mod mosquitto;
 mod namespaces;

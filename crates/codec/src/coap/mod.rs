@@ -43,6 +43,8 @@ pub mod code {
     pub const CONTINUE: u8 = 0x5f;
     /// 4.00 Bad Request.
     pub const BAD_REQUEST: u8 = 0x80;
+    /// 4.02 Bad Option.
+    pub const BAD_OPTION: u8 = 0x82;
     /// 4.04 Not Found.
     pub const NOT_FOUND: u8 = 0x84;
     /// 4.05 Method Not Allowed.

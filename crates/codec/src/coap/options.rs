@@ -4,10 +4,14 @@ use super::{Malformed, PAYLOAD_MARKER};
 
 /// Numbers of options (RFC 7252 section 5.10, RFC 7641, RFC 7959).
 pub mod option {
+    /// The host that a request is for.
+    pub const URI_HOST: u16 = 3;
     /// ETag.
     pub const ETAG: u16 = 4;
     /// Observe.
     pub const OBSERVE: u16 = 6;
+    /// The port that a request is for.
+    pub const URI_PORT: u16 = 7;
     /// A part of the path at which something was created.
     pub const LOCATION_PATH: u16 = 8;
     /// A part of the path.

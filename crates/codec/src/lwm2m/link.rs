@@ -27,7 +27,9 @@ impl<'a> Link<'a> {
             rest = behind;
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             if key == name {
-                return Some(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value));
+                return Some(
+                    value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value),
+                );
             }
         }
         None

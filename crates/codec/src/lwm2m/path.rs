@@ -54,7 +54,10 @@ impl Path {
         if text.is_empty() {
             return Some(Path::ROOT);
         }
-        text.strip_suffix('/').unwrap_or(text).split('/').try_fold(Path::ROOT, |path, part| path.child(number(part)?))
+        text.strip_suffix('/')
+            .unwrap_or(text)
+            .split('/')
+            .try_fold(Path::ROOT, |path, part| path.child(number(part)?))
     }
 
     /// The numbers.

@@ -26,11 +26,10 @@ pub fn write(content_format: u16, base: Path, entries: &[(Path, Value<'_>)], out
 
 /// Appends entries as TLV, from below that depth of their paths on.
 fn write_tlv(depth: usize, entries: &[(Path, Value<'_>)], out: &mut Vec<u8>) {
-    let mut value_bytes = Vec::new();
+    let mut inner = Vec::new();
     for group in entries.chunk_by(|(one, _), (other, _)| one.up_to(depth + 1) == other.up_to(depth + 1)) {
         let Some((first, value)) = group.first() else { continue };
         let Some(id) = first.ids().get(depth).copied() else { continue };
-        value_bytes.clear();
         let is_whole = first.depth() == depth + 1;
         let level = match (depth, is_whole) {
             // All objects at once have no form in TLV: their instances stand side by side.
@@ -44,11 +43,12 @@ fn write_tlv(depth: usize, entries: &[(Path, Value<'_>)], out: &mut Vec<u8>) {
             _ => Level::ResourceInstance,
         };
         if is_whole {
-            tlv::write_value(*value, &mut value_bytes);
+            tlv::write_entry(level, id, *value, out);
         } else {
-            write_tlv(depth + 1, group, &mut value_bytes);
+            inner.clear();
+            write_tlv(depth + 1, group, &mut inner);
+            tlv::write(level, id, &inner, out);
         }
-        tlv::write(level, id, &value_bytes, out);
     }
 }
 
@@ -65,7 +65,7 @@ pub fn read(content_format: u16, base: Path, payload: &[u8]) -> Result<Vec<(Path
         format::OPAQUE => vec![(base, Given::Bytes(payload.into()))],
         format::TLV | format::OLD_TLV => {
             let mut values = Vec::new();
-            read_tlv(base, payload, &mut values)?;
+            read_tlv(base, 0, payload, &mut values)?;
             values
         }
         format::SENML_JSON => named(json::read(payload)?)?,
@@ -89,8 +89,10 @@ pub fn created_instance(content_format: u16, payload: &[u8]) -> Option<u16> {
     }
 }
 
+/// Reads entries that have so many levels above them at least: what is in an entry is below it, so that none is endlessly deep.
 fn read_tlv<'a>(
     base: Path,
+    least: usize,
     payload: &'a [u8],
     values: &mut Vec<(Path, Given<'a>)>,
 ) -> Result<(), Malformed> {
@@ -103,12 +105,14 @@ fn read_tlv<'a>(
             Level::ResourceInstance => 3,
         };
         let outside = malformed("a value that its path has no place for");
-        if base.depth() < above {
+        if base.depth() < above || above < least {
             return Err(outside);
         }
         let path = base.up_to(above).child(entry.id).ok_or(outside)?;
         match entry.level {
-            Level::ObjectInstance | Level::MultipleResource => read_tlv(path, entry.value, values)?,
+            Level::ObjectInstance | Level::MultipleResource => {
+                read_tlv(path, path.depth(), entry.value, values)?;
+            }
             Level::Resource | Level::ResourceInstance => {
                 values.push((path, Given::Bytes(Cow::Borrowed(entry.value))));
             }
@@ -185,6 +189,17 @@ mod tests {
         out.clear();
         write(format::TLV, path("/3/0/6"), &[(path("/3/0/6/1"), Value::Integer(5))], &mut out);
         assert_eq!(out, [0x83, 6, 0x41, 1, 5]);
+    }
+
+    #[test]
+    fn entries_in_entries_of_their_own_level_are_refused() {
+        let mut nested = Vec::new();
+        for _ in 0..5_000 {
+            let mut outer = Vec::new();
+            tlv::write(Level::ObjectInstance, 0, &nested, &mut outer);
+            nested = outer;
+        }
+        assert!(read(format::TLV, path("/3"), &nested).is_err());
     }
 
     #[test]

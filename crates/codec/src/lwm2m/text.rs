@@ -1,7 +1,7 @@
 //! Values as plain text (1.1 core, section 7.4.1): one value, and nothing that says of which resource it is.
 
 use super::{Kind, Value};
-use base64::Engine;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use std::io::Write;
 
@@ -13,7 +13,7 @@ pub fn write(value: Value<'_>, out: &mut Vec<u8>) {
         Value::Float(number) => write!(out, "{number}"),
         Value::Boolean(is_true) => write!(out, "{}", u8::from(is_true)),
         Value::String(text) => out.write_all(text.as_bytes()),
-        Value::Opaque(bytes) => write!(out, "{}", STANDARD.encode(bytes)),
+        Value::Opaque(bytes) => write!(out, "{}", Base64Display::new(bytes, &STANDARD)),
         Value::ObjectLink(object, instance) => write!(out, "{object}:{instance}"),
     };
 }

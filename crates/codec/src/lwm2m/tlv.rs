@@ -88,20 +88,39 @@ fn number(bytes: &[u8], length: usize) -> Result<(u32, &[u8]), Malformed> {
 /// Appends an entry. Of a value beyond [`LONGEST`] its beginning is written.
 pub fn write(level: Level, id: u16, value: &[u8], out: &mut Vec<u8>) {
     let value = value.get(..LONGEST).unwrap_or(value);
+    head(level, id, value.len(), out);
+    out.extend_from_slice(value);
+}
+
+/// Appends an entry with one value.
+pub fn write_entry(level: Level, id: u16, value: Value<'_>, out: &mut Vec<u8>) {
+    let begin = out.len();
+    write_value(value, out);
+    out.truncate(begin + LONGEST);
+    let end = out.len();
+    // Its length is known now, and stands before it.
+    head(level, id, end - begin, out);
+    let of_head = out.len() - end;
+    if let Some(entry) = out.get_mut(begin..) {
+        entry.rotate_right(of_head);
+    }
+}
+
+/// What stands before the value of an entry: its type, its number and the length of the value.
+fn head(level: Level, id: u16, length: usize, out: &mut Vec<u8>) {
     let level = match level {
         Level::ObjectInstance => 0,
         Level::ResourceInstance => 1,
         Level::MultipleResource => 2,
         Level::Resource => 3_u8,
     };
-    let length = (value.len() as u32).to_be_bytes();
-    let bytes = match value.len() {
+    let bytes = match length {
         0..=7 => 0,
         8..=0xff => 1,
         0x100..=0xffff => 2,
         _ => 3_u8,
     };
-    let short = if bytes == 0 { value.len() as u8 } else { 0 };
+    let short = if bytes == 0 { length as u8 } else { 0 };
     let wide = if id > 0xff { WIDE_ID } else { 0 };
     out.push(level << 6 | wide | bytes << 3 | short);
     let [high, low] = id.to_be_bytes();
@@ -109,8 +128,7 @@ pub fn write(level: Level, id: u16, value: &[u8], out: &mut Vec<u8>) {
         out.push(high);
     }
     out.push(low);
-    out.extend_from_slice(length.get(4 - usize::from(bytes)..).unwrap_or_default());
-    out.extend_from_slice(value);
+    out.extend_from_slice((length as u32).to_be_bytes().get(4 - usize::from(bytes)..).unwrap_or_default());
 }
 
 /// Appends a value as the bytes of an entry (appendix C): whole numbers in as few bytes as allowed.
@@ -233,6 +251,9 @@ mod tests {
             write(level, id, &value, &mut out);
             let entries: Vec<_> = Entries::new(&out).collect();
             prop_assert_eq!(entries, [Ok(Entry { level, id, value: &value })]);
+            let mut at_once = b"before".to_vec();
+            write_entry(level, id, Value::Opaque(&value), &mut at_once);
+            prop_assert_eq!(at_once, [b"before", out.as_slice()].concat());
         }
 
         #[test]

@@ -23,15 +23,8 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 7] = [
-        Kind::Integer,
-        Kind::Float,
-        Kind::Boolean,
-        Kind::String,
-        Kind::Opaque,
-        Kind::Time,
-        Kind::ObjectLink,
-    ];
+    pub const ALL: [Kind; 7] =
+        [Kind::Integer, Kind::Float, Kind::Boolean, Kind::String, Kind::Opaque, Kind::Time, Kind::ObjectLink];
 }
 
 /// A value of a known kind.

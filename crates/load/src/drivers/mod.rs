@@ -6,6 +6,7 @@ mod context;
 mod entry;
 pub mod gateway;
 pub mod http;
+pub mod lwm2m;
 pub mod mqtt;
 pub mod null;
 pub(crate) mod readiness;
@@ -29,7 +30,7 @@ pub use stream::layers::check_tls;
 
 /// Every protocol that can be spoken, one row each. Where a role is open to several, the first that has it takes it.
 pub static DRIVERS: &[DriverEntry] =
-    &[mqtt::ENTRY, http::ENTRY, coap::ENTRY, websocket::ENTRY, gateway::ENTRY];
+    &[mqtt::ENTRY, http::ENTRY, coap::ENTRY, websocket::ENTRY, gateway::ENTRY, lwm2m::ENTRY];
 
 /// The row of a protocol.
 ///

@@ -1,9 +1,12 @@
 //! A non-blocking socket of TCP or UDP that tells when the kernel received what it gives.
 
 use crate::clock::wall_nanos;
+use nix::libc::{in_addr, in_pktinfo};
 use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SockaddrLike, SockaddrStorage, recvmsg, setsockopt, sockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn, SockaddrLike, SockaddrStorage, recvmsg,
+    sendmsg, setsockopt, sockopt,
 };
+use nix::sys::time::TimeSpec;
 use plimsoll_model::Nanos;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -12,7 +15,7 @@ use rustix::net::{
     sockopt as rustix_sockopt,
 };
 use std::io::{IoSlice, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Room for one time stamp and its header.
@@ -34,6 +37,18 @@ pub struct Reading {
     pub length: usize,
     /// How long the newest of them had been in the kernel.
     pub lag: Option<Nanos>,
+}
+
+/// A datagram at a socket of several addresses.
+pub struct Addressed {
+    /// What was read.
+    pub reading: Reading,
+    /// To which of our addresses it was sent.
+    pub to: Ipv4Addr,
+    /// Who sent it.
+    pub from: Option<SocketAddr>,
+    /// How many datagrams have found no room at the socket so far, where the kernel tells.
+    pub dropped: Option<u32>,
 }
 
 impl Socket {
@@ -74,6 +89,22 @@ impl Socket {
         socket.set_nonblocking(true)?;
         let _ = setsockopt(&socket, sockopt::ReceiveTimestampns, &true);
         Ok(Socket { descriptor: socket.into() })
+    }
+
+    /// A socket for datagrams to and from all addresses of the loopback network of this host, with room for so many bytes that
+    /// wait to be read, where the kernel allows that. Nobody reaches it from elsewhere.
+    pub fn of_loopback(room: usize) -> Result<Socket, Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let descriptor = net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
+        setsockopt(&descriptor, sockopt::BindToDevice, &"lo".into()).map_err(errno)?;
+        setsockopt(&descriptor, sockopt::Ipv4PacketInfo, &true).map_err(errno)?;
+        // Who may not have more room, or be told of what found none, has less: that is reported where it matters.
+        let _ = setsockopt(&descriptor, sockopt::RcvBuf, &room);
+        let _ = setsockopt(&descriptor, sockopt::RcvBufForce, &room);
+        let _ = setsockopt(&descriptor, sockopt::RxqOvfl, &1);
+        let _ = setsockopt(&descriptor, sockopt::ReceiveTimestampns, &true);
+        net::bind(&descriptor, &SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))?;
+        Ok(Socket { descriptor })
     }
 
     /// Lets the kernel stamp what comes on connections before they are accepted: they have the listening socket's option from
@@ -147,6 +178,47 @@ impl Socket {
         Ok(received.and_then(|(reading, from)| Some((reading, std_address(&from?)?))))
     }
 
+    /// Reads a datagram, and to which of our addresses and by whom it was sent; `None` when there is nothing at present.
+    pub fn read_addressed(&self, into: &mut [u8]) -> Result<Option<Addressed>, Errno> {
+        let mut control = [0u8; CONTROL_SIZE];
+        let mut slices = [IoSliceMut::new(into)];
+        let flags = MsgFlags::empty();
+        let received =
+            recvmsg::<SockaddrStorage>(self.descriptor.as_raw_fd(), &mut slices, Some(&mut control), flags);
+        let message = match received {
+            Ok(message) => message,
+            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => return Ok(None),
+            Err(error) => return Err(errno(error)),
+        };
+        let (mut to, mut dropped, mut lag) = (Ipv4Addr::UNSPECIFIED, None, None);
+        for control in message.cmsgs().into_iter().flatten() {
+            match control {
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    to = Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr))
+                }
+                ControlMessageOwned::RxqOvfl(all) => dropped = Some(all),
+                ControlMessageOwned::ScmTimestampns(time) => lag = lag_of(time),
+                _ => {}
+            }
+        }
+        let from = message.address.as_ref().and_then(std_address);
+        Ok(Some(Addressed { reading: Reading { length: message.bytes, lag }, to, from, dropped }))
+    }
+
+    /// Sends a datagram from one of our addresses; the bytes that the kernel took: all of them, or none when it takes none at
+    /// present.
+    pub fn write_from(&self, bytes: &[u8], source: Ipv4Addr, to: SocketAddrV4) -> Result<usize, Errno> {
+        let source = in_addr { s_addr: u32::from(source).to_be() };
+        let info = in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: source, ipi_addr: in_addr { s_addr: 0 } };
+        let control = [ControlMessage::Ipv4PacketInfo(&info)];
+        let (slices, to) = ([IoSlice::new(bytes)], SockaddrIn::from(to));
+        let flags = MsgFlags::MSG_NOSIGNAL;
+        match sendmsg(self.descriptor.as_raw_fd(), &slices, &control, flags, Some(&to)) {
+            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR | nix::errno::Errno::ENOBUFS) => Ok(0),
+            other => other.map_err(errno),
+        }
+    }
+
     /// Sends a datagram; the bytes that the kernel took: all of them, or none.
     pub fn write_to(&self, bytes: &[u8], to: SocketAddr) -> usize {
         net::sendto(&self.descriptor, bytes, SendFlags::NOSIGNAL, &to).unwrap_or_default()
@@ -161,20 +233,27 @@ impl Socket {
             Ok(message) => {
                 let stamp = message.cmsgs().ok().and_then(|mut all| {
                     all.find_map(|control| match control {
-                        ControlMessageOwned::ScmTimestampns(time) => {
-                            Some(time.tv_sec() * 1_000_000_000 + time.tv_nsec())
-                        }
+                        ControlMessageOwned::ScmTimestampns(time) => Some(time),
                         _ => None,
                     })
                 });
-                // A stamp of zero means that the kernel had not begun to stamp when the bytes came.
-                let lag = stamp.filter(|&stamp| stamp > 0).map(|stamp| Nanos((wall_nanos() - stamp).max(0)));
+                let lag = stamp.and_then(lag_of);
                 Ok(Some((Reading { length: message.bytes, lag }, message.address)))
             }
             Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Ok(None),
-            Err(error) => Err(Errno::from_raw_os_error(error as i32)),
+            Err(error) => Err(errno(error)),
         }
     }
+}
+
+/// How long ago the kernel stamped something. A stamp of zero means that it had not begun to stamp when the bytes came.
+fn lag_of(time: TimeSpec) -> Option<Nanos> {
+    let stamp = time.tv_sec() * 1_000_000_000 + time.tv_nsec();
+    (stamp > 0).then(|| Nanos((wall_nanos() - stamp).max(0)))
+}
+
+fn errno(error: nix::errno::Errno) -> Errno {
+    Errno::from_raw_os_error(error as i32)
 }
 
 fn std_address(address: &SockaddrStorage) -> Option<SocketAddr> {

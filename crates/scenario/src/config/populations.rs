@@ -1,8 +1,8 @@
 //! Several populations in one scenario, and the subscribers that they have in common.
 
 use super::{
-    Arrivals, Coap, Connection, Duration, Gateway, Http, Link, Message, Mqtt, Objectives, OverWebSocket, Per,
-    QosLevel, Subscribers, With,
+    Arrivals, Coap, Connection, Duration, Gateway, Http, Link, Lwm2m, Message, Mqtt, Objectives,
+    OverWebSocket, Per, QosLevel, Subscribers, With,
 };
 use crate::plan::Endpoint;
 use crate::quantity::{AsText, Rate};
@@ -42,6 +42,9 @@ pub(crate) struct OnePopulation {
     /// How its devices speak CoAP.
     #[serde(default)]
     pub coap: Option<Coap>,
+    /// How its devices speak LwM2M.
+    #[serde(default)]
+    pub lwm2m: Option<Lwm2m>,
     /// How its devices are polled by a gateway.
     #[serde(default)]
     pub gateway: Option<Gateway>,

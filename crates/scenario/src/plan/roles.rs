@@ -3,6 +3,7 @@
 
 use super::{CapturedName, Each};
 use super::{MarkerForm, Piece, Protocol, Template, TokenPlan};
+use crate::protocols::lwm2m::config::MessageResource;
 use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
 
@@ -54,6 +55,10 @@ pub struct DeviceRole {
     pub largest: Option<u32>,
     /// The form of the marker that the platform leaves unharmed.
     pub marker: Option<MarkerForm>,
+    /// The path of the interface for registrations of LwM2M.
+    pub registration: Option<String>,
+    /// The resource of messages of LwM2M that the platform passes on unharmed.
+    pub(crate) message: Option<MessageResource>,
     /// What the configuration of a gateway must say, by its keys.
     pub configuration: BTreeMap<String, String>,
 }

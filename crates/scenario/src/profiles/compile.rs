@@ -295,6 +295,8 @@ impl Compiler<'_> {
             answer,
             largest: device.largest.as_ref().map(|largest| largest.0.0),
             marker,
+            registration: device.registration.as_ref().map(|path| self.fill(path)),
+            message: device.message.clone(),
             configuration: device
                 .configuration
                 .iter()

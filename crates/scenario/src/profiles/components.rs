@@ -64,6 +64,9 @@ pub(super) struct ComponentConfig {
     /// Name of the UDP port that speaks CoAP, if any.
     #[serde(default)]
     coap_port: Option<String>,
+    /// Name of the UDP port that speaks LwM2M, if any.
+    #[serde(default)]
+    lwm2m_port: Option<String>,
     /// Of a gateway: name of the port at which its test manager is, which its command names. Plimsoll listens there. A
     /// gateway that polls finds its devices there, too; of one that devices send to, the log has the lives of events.
     #[serde(default)]
@@ -121,6 +124,7 @@ impl ComponentConfig {
             (Protocol::Mqtt, self.mqtt_port),
             (Protocol::Http, self.http_port),
             (Protocol::Coap, self.coap_port),
+            (Protocol::Lwm2m, self.lwm2m_port),
             (Protocol::Gateway, self.gateway_port),
         ];
         Ok(Component {

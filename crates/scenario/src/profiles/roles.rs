@@ -1,6 +1,7 @@
 //! What a profile says of the four roles, as written: controller, device, subscriber, querier.
 
 use crate::plan::Protocol;
+use crate::protocols::lwm2m::config::MessageResource;
 use crate::quantity::{AsText, Size};
 use serde::{Deserialize, Deserializer, de};
 use std::collections::BTreeMap;
@@ -160,6 +161,12 @@ pub(crate) struct Device {
     /// The form of the marker that the platform leaves unharmed, where the scenario names none.
     #[serde(default)]
     pub marker: Option<MarkerConfig>,
+    /// LwM2M: the path of the interface for registrations. Default `/rd`.
+    #[serde(default)]
+    pub registration: Option<String>,
+    /// LwM2M: the resource of a device's messages that the server passes on unharmed, where the scenario names none.
+    #[serde(default)]
+    pub message: Option<MessageResource>,
     /// Of a gateway with a test manager: what its configuration must say, by its keys; a gateway that says something else is
     /// refused.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! What a scenario says of protocols that its devices do not speak, and what theirs has not.
 
+use super::slice::Slice;
 use super::{SLICES, slice};
 use crate::config::{Connection, Message, Scenario, Subscribers};
 use crate::context::Context;
@@ -12,12 +13,17 @@ pub(crate) fn forget_inherited(
     context: &Context<'_>,
 ) {
     let spoken = platform.map(PlatformPlan::protocol).unwrap_or_default();
-    for other in SLICES.iter().filter(|slice| slice.protocol != spoken && context.inherits(slice.section)) {
+    for other in others(slice(spoken)).filter(|slice| context.inherits(slice.section)) {
         (other.forget)(scenario);
     }
     if context.inherits("connection") {
         forget_connection(&mut scenario.connection, slice(spoken).connection);
     }
+}
+
+/// The protocols whose sections mean nothing to devices that speak this one.
+fn others(spoken: &'static Slice) -> impl Iterator<Item = &'static Slice> {
+    SLICES.iter().filter(|slice| slice.protocol != spoken.protocol && Some(slice.protocol) != spoken.over)
 }
 
 /// Takes out what means nothing to a protocol.
@@ -37,7 +43,7 @@ fn forget_connection(connection: &mut Connection, hold: &[&str]) {
 /// Reports it. Without a platform devices speak MQTT.
 pub(crate) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, context: &mut Context<'_>) {
     let spoken = slice(platform.map(PlatformPlan::protocol).unwrap_or_default());
-    for other in SLICES.iter().filter(|slice| slice.protocol != spoken.protocol) {
+    for other in others(spoken) {
         (other.unspoken)(scenario, spoken, context);
     }
     let Some(platform) = platform else { return };

@@ -9,6 +9,7 @@ mod check;
 pub(crate) mod coap;
 pub(crate) mod gateway;
 pub(crate) mod http;
+pub(crate) mod lwm2m;
 pub(crate) mod mqtt;
 mod slice;
 pub(crate) mod websocket;
@@ -20,7 +21,8 @@ use crate::secret::Secret;
 use slice::Slice;
 
 /// All of them.
-const SLICES: [Slice; 5] = [mqtt::SLICE, http::SLICE, coap::SLICE, websocket::SLICE, gateway::SLICE];
+const SLICES: [Slice; 6] =
+    [mqtt::SLICE, http::SLICE, coap::SLICE, websocket::SLICE, gateway::SLICE, lwm2m::SLICE];
 
 /// The slice of a protocol.
 pub(crate) fn slice(protocol: Protocol) -> &'static Slice {

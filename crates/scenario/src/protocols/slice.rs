@@ -9,6 +9,8 @@ use crate::secret::Secret;
 pub(crate) struct Slice {
     /// Which it is.
     pub protocol: Protocol,
+    /// What it is spoken over, where that is a protocol with a section of its own, which holds for it, too.
+    pub over: Option<Protocol>,
     /// How devices that speak it are called where something "means nothing to" them.
     pub name: &'static str,
     /// Its section of a scenario; empty where it has none.

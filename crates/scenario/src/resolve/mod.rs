@@ -31,7 +31,7 @@ use crate::config::Scenario;
 use crate::context::Context;
 use crate::names;
 use crate::plan::{LoadPlan, Plan, PlatformPlan, PopulationPlan, RecordPlan};
-use crate::protocols::{self, coap, gateway, http, mqtt};
+use crate::protocols::{self, coap, gateway, http, lwm2m, mqtt};
 use plimsoll_codec::credentials::hide_query_secrets;
 use serde_json::Value;
 
@@ -62,6 +62,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let message = message::resolve(&mut scenario.message, target, platform.as_ref(), feed, context);
     let coap = coap::resolve(&scenario, address, context);
     let http = http::resolve(&scenario.http, context);
+    let lwm2m = lwm2m::resolve(&scenario, platform.as_ref(), message.as_ref(), context);
     let gateway = gateway::resolve(&scenario.gateway, context);
     if let Some(platform) = &platform {
         coap::check_target(platform, context);
@@ -100,6 +101,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
         mqtt: mqtt?,
         http,
         coap,
+        lwm2m,
         gateway,
         message: message?,
         load: load?,

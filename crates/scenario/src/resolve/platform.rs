@@ -213,13 +213,12 @@ fn fill_in(scenario: &mut Scenario, roles: &Roles, compiler: &Compiler<'_>, cont
 fn check_ports(platform: &PlatformPlan, path: &str, context: &mut Context<'_>) {
     let protocol = platform.protocol();
     if let Some(address) = &platform.address {
-        if address.protocol != protocol {
+        if address.protocol != protocol.addressed_as() {
             let message = format!(
                 "the address speaks {}, but devices of the profile `{}` speak {protocol}",
                 address.protocol, platform.profile.name
             );
-            let help =
-                format!("write an address such as `{}://host:port`", protocol.to_string().to_lowercase());
+            let help = format!("write an address such as `{}://host:port`", protocol.addressed_as().key());
             context.error_with_help("platform.address", message, help);
         }
         return;

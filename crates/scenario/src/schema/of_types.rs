@@ -4,6 +4,7 @@ use crate::config::Objectives;
 use crate::objective::Name;
 use crate::plan::{Protocol, Subject};
 use crate::profiles::roles::Speaks;
+use crate::protocols::lwm2m::config::Lwm2mVersion;
 use crate::protocols::mqtt::config::ProtocolVersion;
 use crate::protocols::mqtt::qos::QosLevel;
 use crate::quantity::{AsText, Quantity};
@@ -94,6 +95,20 @@ impl JsonSchema for ProtocolVersion {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         // A bare 5 is a number in YAML.
         json_schema!({ "enum": ["3.1.1", "5", 5] })
+    }
+}
+
+impl JsonSchema for Lwm2mVersion {
+    fn schema_name() -> Cow<'static, str> {
+        "Lwm2mVersion".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": ["1.0", "1.1", 1.0, 1.1] })
     }
 }
 

@@ -74,7 +74,7 @@ fn profiles_that_come_along_promise_what_they_asked_for() {
             let chosen = mapping.map(|mapping| format!(", mapping: {mapping}")).unwrap_or_default();
             let address = match (profile.components.is_empty(), name.as_str(), mapping) {
                 (false, ..) => String::new(),
-                (_, "coap", _) | (_, "onem2m", Some("coap" | "coap-notified")) => {
+                (_, "coap" | "lwm2m", _) | (_, "onem2m", Some("coap" | "coap-notified")) => {
                     ", address: 'coap://h:1'".into()
                 }
                 (_, "existing", _) | (_, "fiware-iota-json", Some("mqtt" | "mqtt-named")) => {

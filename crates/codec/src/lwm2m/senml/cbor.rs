@@ -201,7 +201,7 @@ pub fn read(payload: &[u8]) -> Result<Vec<Record<'_>>, Malformed> {
     let (mut base, mut records) = (Base::default(), Vec::new());
     while reader.has_more(length, records.len() as u64)? {
         let record = reader.record()?;
-        records.push(base.resolve(record));
+        records.push(base.resolve(record).ok_or(malformed("a name is longer than a path can be"))?);
     }
     if !reader.rest.is_empty() {
         return Err(malformed("something follows the records"));
@@ -232,15 +232,15 @@ pub fn write(base: Path, entries: &[(Path, Value<'_>)], out: &mut Vec<u8>) {
     head(ARRAY, entries.len() as u64, out);
     for (at, (path, value)) in entries.iter().enumerate() {
         let (base_name, name) = names(base, *path);
-        let (has_base, has_name) = (at == 0, !name.is_empty());
+        let (has_base, has_name) = (at == 0, !name.as_str().is_empty());
         head(MAP, 1 + u64::from(has_base) + u64::from(has_name), out);
         if has_base {
             label(BASE_NAME, out);
-            text(&base_name, out);
+            text(base_name.as_str(), out);
         }
         if has_name {
             label(NAME, out);
-            text(&name, out);
+            text(name.as_str(), out);
         }
         write_value(*value, out);
     }
@@ -344,12 +344,14 @@ mod tests {
     fn unsaid_lengths_tags_and_short_floats_are_read() {
         // [_ {_ -2: "/3/0/", 0: "9", 2: 50(tag 1), 99: [1, {2: 3}]}]
         let pack = [
-            0x9f, 0xbf, 0x21, 0x65, b'/', b'3', b'/', b'0', b'/', 0x00, 0x61, b'9', 0x02, 0xc1, 0x18, 50, 0x18, 99,
-            0x82, 0x01, 0xa1, 0x02, 0x03, 0xff, 0xff,
+            0x9f, 0xbf, 0x21, 0x65, b'/', b'3', b'/', b'0', b'/', 0x00, 0x61, b'9', 0x02, 0xc1, 0x18, 50,
+            0x18, 99, 0x82, 0x01, 0xa1, 0x02, 0x03, 0xff, 0xff,
         ];
         let records = read(&pack).unwrap();
         assert_eq!(records, [Record { name: "/3/0/9".to_owned(), value: Some(Given::Integer(50)) }]);
-        for (bits, number) in [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (0x0001, 5.960_464_477_539_063e-8)] {
+        for (bits, number) in
+            [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (0x0001, 5.960_464_477_539_063e-8)]
+        {
             assert_eq!(half(bits), number);
         }
         assert!(half(0x7e00).is_nan() && half(0xfc00) == f64::NEG_INFINITY);

@@ -2,6 +2,7 @@
 
 use super::{Base, Given, Malformed, Path, Record, Value, Written, names};
 use base64::Engine;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::Number;
@@ -28,7 +29,8 @@ pub fn read(payload: &[u8]) -> Result<Vec<Record<'static>>, Malformed> {
     let records: Vec<JsonRecord> =
         serde_json::from_slice(payload).map_err(|_| malformed("it is no array of records"))?;
     let mut base = Base::default();
-    records.into_iter().map(|record| Ok(base.resolve(written(record)?))).collect()
+    let too_long = malformed("a name is longer than a path can be");
+    records.into_iter().map(|record| base.resolve(written(record)?).ok_or(too_long)).collect()
 }
 
 fn written(record: JsonRecord) -> Result<Written<'static>, Malformed> {
@@ -73,12 +75,12 @@ pub fn write(base: Path, entries: &[(Path, Value<'_>)], out: &mut Vec<u8>) {
         let is_first = at == 0;
         out.extend_from_slice(if is_first { b"{\"bn\":\"" } else { b",{" });
         if is_first {
-            out.extend_from_slice(base_name.as_bytes());
+            out.extend_from_slice(base_name.as_str().as_bytes());
             out.push(b'"');
         }
-        if !name.is_empty() {
+        if !name.as_str().is_empty() {
             out.extend_from_slice(if is_first { b",\"n\":\"" } else { b"\"n\":\"" });
-            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(name.as_str().as_bytes());
             out.push(b'"');
         }
         write_value(*value, out);
@@ -101,7 +103,7 @@ fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(b",\"vs\":");
             serde_json::to_writer(&mut *out, text).map_err(Into::into)
         }
-        Value::Opaque(bytes) => write!(out, ",\"vd\":\"{}\"", URL_SAFE_NO_PAD.encode(bytes)),
+        Value::Opaque(bytes) => write!(out, ",\"vd\":\"{}\"", Base64Display::new(bytes, &URL_SAFE_NO_PAD)),
         Value::ObjectLink(object, instance) => write!(out, ",\"vlo\":\"{object}:{instance}\""),
     };
 }

@@ -3,8 +3,10 @@
 pub mod cbor;
 pub mod json;
 
+use super::path::DEEPEST;
 use super::{Given, Malformed, Path, Value};
 use std::borrow::Cow;
+use std::fmt::{self, Write};
 
 /// A record as it was read, its base resolved.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,9 +35,14 @@ struct Base {
 }
 
 impl Base {
-    fn resolve<'a>(&mut self, written: Written<'a>) -> Record<'a> {
+    /// `None` where a name is longer than a path can be: each record has it whole.
+    fn resolve<'a>(&mut self, written: Written<'a>) -> Option<Record<'a>> {
         if let Some(name) = written.base_name {
             self.name = name.into_owned();
+        }
+        let name = written.name.unwrap_or_default();
+        if self.name.len() + name.len() > LONGEST_NAME {
+            return None;
         }
         self.value = written.base_value.unwrap_or(self.value);
         let value = written.value.map(|value| match value {
@@ -43,7 +50,7 @@ impl Base {
             Given::Integer(number) if self.value != 0.0 => Given::Float(number as f64 + self.value),
             other => other,
         });
-        Record { name: self.name.clone() + written.name.as_deref().unwrap_or_default(), value }
+        Some(Record { name: self.name.clone() + &name, value })
     }
 }
 
@@ -54,12 +61,42 @@ impl Record<'_> {
     }
 }
 
+/// A name of a pack, on the stack: it is written with each notification.
+#[derive(Clone, Copy, Debug, Default)]
+struct Name {
+    bytes: [u8; LONGEST_NAME],
+    length: usize,
+}
+
+/// A slash and five digits for each number of a path, and a slash behind them.
+const LONGEST_NAME: usize = 6 * DEEPEST + 1;
+
+impl Name {
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(self.bytes.get(..self.length).unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+impl fmt::Write for Name {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
 /// The base name of a pack about that path, and the name of an entry behind it.
-fn names(base: Path, entry: Path) -> (String, String) {
-    let behind: Vec<String> =
-        entry.ids().get(base.depth()..).unwrap_or_default().iter().map(u16::to_string).collect();
+fn names(base: Path, entry: Path) -> (Name, Name) {
+    let (mut base_name, mut name) = (Name::default(), Name::default());
+    let behind = entry.ids().get(base.depth()..).unwrap_or_default();
     let separator = if behind.is_empty() || base == Path::ROOT { "" } else { "/" };
-    (base.to_string() + separator, behind.join("/"))
+    // There is room for every path.
+    let _ = write!(base_name, "{base}{separator}");
+    for (at, id) in behind.iter().enumerate() {
+        let _ = if at == 0 { write!(name, "{id}") } else { write!(name, "/{id}") };
+    }
+    (base_name, name)
 }
 
 #[cfg(test)]
@@ -99,8 +136,11 @@ mod tests {
             value: Some(value),
             base_value: None,
         };
-        let first = base.resolve(of(Some("/3/0/"), "1", Given::Integer(5)));
-        let second = base.resolve(Written { base_value: Some(20.0), ..of(None, "9", Given::Integer(5)) });
+        let first = base.resolve(of(Some("/3/0/"), "1", Given::Integer(5))).unwrap();
+        let second =
+            base.resolve(Written { base_value: Some(20.0), ..of(None, "9", Given::Integer(5)) }).unwrap();
+        let long = of(Some("/65534/65534/65534/65534/65534/"), "", Given::Integer(5));
+        assert_eq!(base.resolve(long), None);
         assert_eq!((first.path(), first.value), (Some(Path::resource(3, 0, 1)), Some(Given::Integer(5))));
         assert_eq!((second.path(), second.value), (Some(Path::resource(3, 0, 9)), Some(Given::Float(25.0))));
     }
@@ -108,9 +148,17 @@ mod tests {
     #[test]
     fn a_value_alone_needs_no_name_behind_its_base() {
         let path = Path::resource(3303, 0, 5700);
-        assert_eq!(names(path, path), ("/3303/0/5700".to_owned(), String::new()));
-        assert_eq!(names(path.up_to(2), path), ("/3303/0/".to_owned(), "5700".to_owned()));
-        assert_eq!(names(Path::ROOT, path), ("/".to_owned(), "3303/0/5700".to_owned()));
+        let of = |base: Path, entry: Path| {
+            let (base, name) = names(base, entry);
+            (base.as_str().to_owned(), name.as_str().to_owned())
+        };
+        let expected = |base: &str, name: &str| (base.to_owned(), name.to_owned());
+        assert_eq!(of(path, path), expected("/3303/0/5700", ""));
+        assert_eq!(of(path.up_to(2), path), expected("/3303/0/", "5700"));
+        assert_eq!(of(Path::ROOT, path), expected("/", "3303/0/5700"));
+        let longest = Path::new(&[65534; 4]).unwrap();
+        assert_eq!(of(longest.up_to(3), longest), expected("/65534/65534/65534/", "65534"));
+        assert_eq!(of(longest, longest).0, longest.to_string());
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use super::message_ids::EXCHANGE_LIFETIME;
 use plimsoll_codec::coap::{LONGEST_TOKEN, Message};
 use plimsoll_model::Nanos;
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 
 /// How many requests are remembered at most.
 const MOST: usize = 100_000;
@@ -13,15 +14,15 @@ const MOST: usize = 100_000;
 /// What a repetition has in common with its original. Platforms in a hurry use message ids again before their time, but
 /// not with the same token.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RequestKey {
-    from: Peer,
+pub struct RequestKey<P = Peer> {
+    from: P,
     id: u16,
     token: [u8; LONGEST_TOKEN],
 }
 
-impl RequestKey {
-    /// Of a request of that peer.
-    pub fn of(request: &Message<'_>, from: Peer) -> RequestKey {
+impl<P> RequestKey<P> {
+    /// Of a request of that peer, or to that one of several who share a socket.
+    pub fn of(request: &Message<'_>, from: P) -> RequestKey<P> {
         let mut token = [0; LONGEST_TOKEN];
         token.iter_mut().zip(request.token).for_each(|(to, from)| *to = *from);
         RequestKey { from, id: request.id, token }
@@ -29,21 +30,26 @@ impl RequestKey {
 }
 
 /// See the module. It has no memory of its own before the first answer: most sockets give none.
-#[derive(Default)]
-pub struct Answered {
-    answers: HashMap<RequestKey, Vec<u8>>,
+pub struct Answered<P = Peer> {
+    answers: HashMap<RequestKey<P>, Vec<u8>>,
     /// The same requests by the time of their answers.
-    order: VecDeque<(Nanos, RequestKey)>,
+    order: VecDeque<(Nanos, RequestKey<P>)>,
 }
 
-impl Answered {
+impl<P> Default for Answered<P> {
+    fn default() -> Answered<P> {
+        Answered { answers: HashMap::new(), order: VecDeque::new() }
+    }
+}
+
+impl<P: Copy + Eq + Hash> Answered<P> {
     /// The answer that the request got, as bytes; `None` for one that is new.
-    pub fn answer(&self, request: &RequestKey) -> Option<&[u8]> {
+    pub fn answer(&self, request: &RequestKey<P>) -> Option<&[u8]> {
         self.answers.get(request).map(Vec::as_slice)
     }
 
     /// Remembers an answer for as long as its request may be repeated, and forgets what is older.
-    pub fn remember(&mut self, request: RequestKey, answer: Vec<u8>, now: Nanos) {
+    pub fn remember(&mut self, request: RequestKey<P>, answer: Vec<u8>, now: Nanos) {
         while self.has_old(now) {
             if let Some((_, old)) = self.order.pop_front() {
                 self.answers.remove(&old);
@@ -54,7 +60,7 @@ impl Answered {
     }
 
     fn has_old(&self, now: Nanos) -> bool {
-        let outlived = |(at, _): &(Nanos, RequestKey)| now - *at > EXCHANGE_LIFETIME;
+        let outlived = |(at, _): &(Nanos, RequestKey<P>)| now - *at > EXCHANGE_LIFETIME;
         self.order.len() >= MOST || self.order.front().is_some_and(outlived)
     }
 }

@@ -8,7 +8,7 @@
 //! a message is as a request; [`sending`] when it goes. Tokens tell exchanges apart, so that any number of devices can share
 //! a socket.
 
-mod answered;
+pub(super) mod answered;
 mod channel;
 mod connecting;
 mod device_socket;

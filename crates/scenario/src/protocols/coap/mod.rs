@@ -16,6 +16,7 @@ use plimsoll_model::text::grouped;
 
 pub(super) const SLICE: Slice = Slice {
     protocol: Protocol::Coap,
+    over: None,
     name: "CoAP",
     section: "coap",
     forget: |scenario| scenario.coap = Coap::default(),

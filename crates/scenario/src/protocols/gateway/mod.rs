@@ -16,6 +16,7 @@ use plimsoll_model::text::grouped;
 
 pub(super) const SLICE: Slice = Slice {
     protocol: Protocol::Gateway,
+    over: None,
     name: "devices that are polled",
     section: "gateway",
     forget: |scenario| scenario.gateway = Gateway::default(),

@@ -15,6 +15,7 @@ use plimsoll_model::text::grouped;
 
 pub(super) const SLICE: Slice = Slice {
     protocol: Protocol::Http,
+    over: None,
     name: "HTTP",
     section: "http",
     forget: |scenario| scenario.http = Http::default(),

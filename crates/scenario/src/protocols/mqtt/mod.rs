@@ -19,6 +19,7 @@ use plimsoll_model::text::grouped;
 
 pub(super) const SLICE: Slice = Slice {
     protocol: Protocol::Mqtt,
+    over: None,
     name: "MQTT",
     section: "mqtt",
     forget: |scenario| scenario.mqtt = Mqtt::default(),

@@ -10,6 +10,7 @@ use plimsoll_model::text::grouped;
 
 pub(super) const SLICE: Slice = Slice {
     protocol: Protocol::WebSocket,
+    over: None,
     name: "WebSocket without MQTT",
     section: "",
     forget: |_| (),

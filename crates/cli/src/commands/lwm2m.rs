@@ -1,0 +1,93 @@
+//! `plimsoll target lwm2m`: a small server of LwM2M.
+
+use crate::failure::Failure;
+use crate::output::say;
+use crate::{exit_code, interrupt};
+use clap::{Args, ValueEnum};
+use plimsoll_codec::lwm2m::{Path, format};
+use plimsoll_target::lwm2m::{Lwm2mTarget, Settings};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// A small server of LwM2M, for tests and rehearsal:
+/// devices register, it observes them and records what comes
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plimsoll target lwm2m --port 5683 --record record.csv
+  plimsoll target lwm2m --observe 3303/0/5700 --format senml-json
+
+A line of the record has the time (CLOCK_MONOTONIC), what came, whose it was, the
+path, the number of the notification, and the value in hexadecimal digits.
+SIGTERM or Ctrl-C ends it.")]
+pub struct Lwm2m {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// UDP port; 0 for a free one, which is then printed
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// What to observe of each device; may stand several times
+    #[arg(long, value_name = "PATH", default_value = "19/0/0", value_parser = path)]
+    observe: Vec<Path>,
+    /// The format of notifications (default: what the device prefers)
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Put away each N-th datagram, as if the network had lost it (default: never)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    lose_every: Option<u64>,
+    /// Where to write what comes
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+}
+
+/// Paths that are told apart by a byte of the token.
+const MOST_OBSERVED: usize = 255;
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Opaque,
+    Tlv,
+    SenmlJson,
+    SenmlCbor,
+}
+
+impl Lwm2m {
+    pub fn perform(self) -> Result<u8, Failure> {
+        if self.observe.len() > MOST_OBSERVED {
+            let message =
+                format!("--observe stands {} times, and may {MOST_OBSERVED} times", self.observe.len());
+            return Err(Failure::Undoable(message));
+        }
+        let settings = Settings {
+            host: self.host,
+            port: self.port,
+            observes: self.observe,
+            content_format: self.format.map(|format| match format {
+                Format::Text => format::TEXT,
+                Format::Opaque => format::OPAQUE,
+                Format::Tlv => format::TLV,
+                Format::SenmlJson => format::SENML_JSON,
+                Format::SenmlCbor => format::SENML_CBOR,
+            }),
+            lose_every: self.lose_every,
+            record: self.record,
+        };
+        let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
+        let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
+        let target = Lwm2mTarget::bind(settings).map_err(|error| undoable(&error))?;
+        let address = target.address().map_err(|error| undoable(&error))?;
+        say(&format!("listening on coap://{address}\n"));
+        let seen = target.run(&stop).map_err(|error| undoable(&error))?;
+        say(&format!(
+            "{} registrations, {} updates, {} notifications, {} that came again\n",
+            seen.registered, seen.updated, seen.notified, seen.repeated
+        ));
+        Ok(exit_code::MET)
+    }
+}
+
+fn path(text: &str) -> Result<Path, String> {
+    let found = Path::parse(text).filter(|path| *path != Path::ROOT);
+    found.ok_or_else(|| "write object, instance and resource, such as 3303/0/5700".into())
+}

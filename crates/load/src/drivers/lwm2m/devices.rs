@@ -1,0 +1,393 @@
+//! The devices of a shard as a state machine without I/O: datagrams of the server come in, datagrams to it go out, and time
+//! passes.
+
+mod incoming;
+mod notifying;
+mod registering;
+
+use super::exchanges::{Exchange, Exchanges, Purpose};
+use super::objects::Objects;
+use super::observations::Observations;
+use super::own::{Own, Values};
+use crate::content::Contents;
+use crate::driver::{Client, Event, Traffic};
+use crate::drivers::DriverContext;
+use crate::drivers::coap::answered::Answered;
+use crate::drivers::timers::Timers;
+use crate::share::Share;
+use plimsoll_codec::coap::OptionList;
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::{CoapPlan, Lwm2mPlan};
+use plimsoll_stats::distribution::{Random, random};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Bytes of answers that may wait for room in the kernel.
+const MOST_ANSWERS: usize = 1 << 20;
+/// Largest payload of a UDP datagram over IPv4, in bytes.
+const LARGEST_DATAGRAM: usize = 65_507;
+
+/// See the module.
+pub struct Devices {
+    share: Share,
+    plan: Lwm2mPlan,
+    coap: CoapPlan,
+    pauses: (Nanos, Nanos),
+    /// How long a registration may take, repetitions included.
+    register_within: Nanos,
+    run: String,
+    objects: Objects,
+    contents: Contents,
+    devices: Vec<Device>,
+    exchanges: Exchanges,
+    /// What was answered, by device and registration: a server that has lost its memory asks anew.
+    answered: Answered<(u32, u16)>,
+    timers: Timers<Wake>,
+    outgoing: Vec<Outgoing>,
+    /// What answers are made of: their bytes, until they are sent.
+    answers: Vec<u8>,
+    options: OptionList,
+    encoded: Vec<u8>,
+    content: Vec<u8>,
+    payload: Vec<u8>,
+    /// Devices with something to send.
+    dirty: Vec<u32>,
+    /// Messages that wait for their device's turn.
+    waiting: usize,
+    random: Random,
+    pub traffic: Traffic,
+}
+
+#[derive(Default)]
+struct Device {
+    standing: Standing,
+    /// Whether it was ever told as ready, and whether it is now.
+    was_ready: bool,
+    is_ready: bool,
+    /// Where the server has it.
+    location: Box<str>,
+    observations: Observations,
+    own: Own,
+    /// Messages that wait.
+    queue: VecDeque<u32>,
+    /// Places of what is under way.
+    under_way: Vec<u32>,
+    next_id: u16,
+    /// Its newest message that was sent.
+    newest: Option<u32>,
+    /// When it began to register, and how long that took.
+    began: Nanos,
+    took: Nanos,
+    /// How often it has registered.
+    lives: u16,
+    /// When its standing changes by itself, when its registration is renewed, and when a message that waits may go.
+    turns_at: Nanos,
+    renews_at: Nanos,
+    notifies_at: Nanos,
+    /// When it is looked at, the first of these; a timer that fires at another time is of an earlier wish.
+    look_at: Nanos,
+    /// The pause before it registers again, should that fail.
+    pause: Nanos,
+}
+
+/// How a device stands with its server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Standing {
+    /// Nobody wants it to be there.
+    #[default]
+    Idle,
+    /// Its registration is under way.
+    Registering,
+    /// It is registered.
+    Registered,
+    /// It registers again after a pause.
+    Pausing,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wake {
+    /// The exchange at a place.
+    Exchange,
+    /// A device.
+    Device,
+}
+
+/// A datagram that waits to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outgoing {
+    /// The message of an exchange: its place, and the how manieth there.
+    Exchange(u32, u32),
+    /// An answer of that device: which of the bytes it is.
+    Answer(u32, Range<usize>),
+}
+
+impl Devices {
+    /// The devices of a share, none of them registered.
+    pub fn new(context: &DriverContext) -> Devices {
+        let &DriverContext { ref plan, run, share, ref run_context, .. } = context;
+        let mut random =
+            random(plan.seed ^ u64::from(run.tag()), &[u64::from(share.index), 0x006c_776d_326d]);
+        let pause = plan.connection.reconnect.0;
+        let never = Nanos::MAX;
+        let device = |next_id| Device {
+            next_id,
+            pause,
+            turns_at: never,
+            renews_at: never,
+            notifies_at: never,
+            look_at: never,
+            ..Device::default()
+        };
+        let owned = share.count(plan.devices);
+        Devices {
+            share,
+            coap: plan.coap.clone(),
+            pauses: plan.connection.reconnect,
+            register_within: plan.connection.timeout,
+            run: run.to_string(),
+            objects: Objects::new(&plan.lwm2m, run.to_string(), plan.seed),
+            contents: Contents::new(plan, run).in_context(run_context),
+            plan: plan.lwm2m.clone(),
+            devices: (0..owned).map(|_| device(random.below(1 << 16) as u16)).collect(),
+            exchanges: Exchanges::default(),
+            answered: Answered::default(),
+            timers: Timers::new(),
+            outgoing: Vec::new(),
+            answers: Vec::new(),
+            options: OptionList::new(),
+            encoded: Vec::new(),
+            content: Vec::new(),
+            payload: Vec::new(),
+            dirty: Vec::new(),
+            waiting: 0,
+            random,
+            traffic: Traffic::default(),
+        }
+    }
+
+    fn number(&self, slot: u32) -> u32 {
+        self.share.number(slot)
+    }
+
+    fn client(&self, slot: u32) -> Client {
+        Client::Device(self.number(slot))
+    }
+
+    /// Begins to register a device, unless it is registered or about to be.
+    pub fn connect(&mut self, slot: u32, now: Nanos) -> bool {
+        let is_idle = self.devices.get(slot as usize).is_some_and(|own| own.standing == Standing::Idle);
+        if is_idle {
+            self.register(slot, now);
+        }
+        is_idle
+    }
+
+    /// Takes over a message of a device.
+    pub fn submit(&mut self, slot: u32, sequence: u32) {
+        if let Some(own) = self.devices.get_mut(slot as usize) {
+            own.queue.push_back(sequence);
+            self.waiting += 1;
+            self.dirty.push(slot);
+        }
+    }
+
+    /// Forgets what was not sent, and gives up what is under way.
+    pub fn withdraw(&mut self, now: Nanos, events: &mut Vec<Event>) {
+        self.devices.iter_mut().for_each(|own| own.queue.clear());
+        self.waiting = 0;
+        for slot in 0..self.devices.len() as u32 {
+            let under_way =
+                self.devices.get(slot as usize).map(|own| own.under_way.clone()).unwrap_or_default();
+            for place in under_way {
+                let is_message = |own: &Exchange| matches!(own.purpose, Purpose::Notify(_));
+                if self.exchanges.get(place).is_some_and(is_message) {
+                    self.give_up(place, now, false, events);
+                }
+            }
+        }
+    }
+
+    /// Whether messages wait, so that what comes must be read at once.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// When something is to be done whatever comes.
+    pub fn next_timer(&self) -> Nanos {
+        self.timers.next()
+    }
+
+    /// Lets time pass: repeats, gives up, renews, and begins what may begin.
+    pub fn tick(&mut self, now: Nanos, events: &mut Vec<Event>) {
+        while let Some((at, slot, wake)) = self.timers.due(now) {
+            match wake {
+                Wake::Exchange => self.look_after_exchange(slot, at, now, events),
+                Wake::Device => {
+                    if self.devices.get(slot as usize).is_some_and(|own| own.look_at == at) {
+                        self.look_after(slot, now, events);
+                    }
+                }
+            }
+        }
+        while let Some(slot) = self.dirty.pop() {
+            self.notify_next(slot, now, events);
+        }
+    }
+
+    /// Whether devices have something to send that was not looked at.
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Wakes a device when the first of its wishes is due.
+    fn wake(&mut self, slot: u32) {
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        let first = own.turns_at.min(own.renews_at).min(own.notifies_at);
+        if first != std::mem::replace(&mut own.look_at, first) && first < Nanos::MAX {
+            self.timers.set(first, slot, Wake::Device);
+        }
+    }
+
+    /// Takes what waits to be sent; what is not sent is to be given back by [`Devices::keep`].
+    pub fn take_outgoing(&mut self) -> Vec<Outgoing> {
+        std::mem::take(&mut self.outgoing)
+    }
+
+    /// Keeps what found no room, before what came since; an empty list keeps its memory.
+    pub fn keep(&mut self, mut unsent: Vec<Outgoing>) {
+        // A server that takes nothing for long asks again for what it wanted.
+        if self.answers.len() > MOST_ANSWERS {
+            unsent.retain(|outgoing| matches!(outgoing, Outgoing::Exchange(..)));
+        }
+        if !unsent.iter().any(|outgoing| matches!(outgoing, Outgoing::Answer(..))) {
+            self.answers.clear();
+        }
+        unsent.append(&mut self.outgoing);
+        self.outgoing = unsent;
+    }
+
+    /// The device and the bytes of a datagram; `None` of an exchange that has ended meanwhile.
+    pub fn datagram(&self, outgoing: &Outgoing) -> Option<(u32, &[u8])> {
+        match outgoing {
+            Outgoing::Exchange(place, turn) => {
+                let own = self.exchanges.get(*place).filter(|_| self.exchanges.turn(*place) == *turn)?;
+                Some((own.device, &own.datagram))
+            }
+            Outgoing::Answer(device, range) => Some((*device, self.answers.get(range.clone())?)),
+        }
+    }
+
+    /// Notes that the kernel has a datagram, when the call that handed it over began, and tells it.
+    pub fn was_sent(&mut self, outgoing: &Outgoing, at: Nanos, events: &mut Vec<Event>) {
+        let &Outgoing::Exchange(place, _) = outgoing else { return };
+        let (chance, until) = (self.random.fraction(), self.until(place));
+        let Some(own) = self.exchanges.get_mut(place) else { return };
+        own.sendings += 1;
+        let after = at - own.sent_at;
+        own.sent_at = at;
+        // ACK_TIMEOUT and ACK_RANDOM_FACTOR of RFC 7252 section 4.2.
+        own.wait = match own.sendings {
+            1 => Nanos::from_secs_f64(self.coap.ack_timeout.as_secs_f64() * (1.0 + 0.5 * chance)),
+            _ => own.wait * 2,
+        };
+        own.look_at = (at + own.wait).min(until);
+        let (device, purpose, content, packet) =
+            (self.share.number(own.device), own.purpose, own.content, own.datagram.len() as u32);
+        let (is_first, is_confirmable, look_at) = (own.sendings == 1, own.is_confirmable, own.look_at);
+        match (is_first, purpose) {
+            (false, _) => events.push(Event::Retransmitted { after }),
+            (true, Purpose::Notify(Some(sequence))) => {
+                self.traffic.request_packets += 1;
+                events.push(Event::Sent { device, sequence, at, content, packet });
+            }
+            (true, _) => {}
+        }
+        if is_confirmable {
+            self.timers.set(look_at, place, Wake::Exchange);
+        } else {
+            self.end(place);
+        }
+    }
+
+    /// Gives a place back; whose it was, and what for.
+    fn end(&mut self, place: u32) -> Option<(u32, Purpose)> {
+        let (slot, purpose) = self.exchanges.free(place)?;
+        if let Some(own) = self.devices.get_mut(slot as usize) {
+            own.under_way.retain(|known| *known != place);
+            if !own.queue.is_empty() {
+                self.dirty.push(slot);
+            }
+        }
+        Some((slot, purpose))
+    }
+
+    /// Ends an exchange without an answer. A message of which nothing was sent is put back, or forgotten.
+    fn give_up(&mut self, place: u32, at: Nanos, put_back: bool, events: &mut Vec<Event>) {
+        let was_sent = self.exchanges.get(place).is_some_and(|own| own.sendings > 0);
+        let Some((slot, Purpose::Notify(Some(sequence)))) = self.end(place) else { return };
+        if was_sent {
+            events.push(Event::Abandoned { device: self.number(slot), sequence, at });
+        } else if let Some(own) = self.devices.get_mut(slot as usize).filter(|_| put_back) {
+            own.queue.push_front(sequence);
+            self.waiting += 1;
+            self.dirty.push(slot);
+        }
+    }
+
+    fn look_after_exchange(&mut self, place: u32, at: Nanos, now: Nanos, events: &mut Vec<Event>) {
+        let Some(own) = self.exchanges.get(place).filter(|own| own.look_at == at && own.sendings > 0) else {
+            return;
+        };
+        let until = self.until(place);
+        let is_over = now >= until || (!own.is_acknowledged && own.sendings > self.coap.max_retransmit);
+        if !is_over && !own.is_acknowledged {
+            return self.send(place);
+        }
+        if !is_over {
+            return self.watch(place, until);
+        }
+        let slot = own.device;
+        self.give_up(place, now, true, events);
+        self.failed(slot, "the server does not answer".to_owned(), now, events);
+    }
+
+    /// Until when an answer is awaited.
+    fn until(&self, place: u32) -> Nanos {
+        let end = |own: &Exchange| match own.purpose {
+            Purpose::Register => own.begun_at + self.register_within,
+            Purpose::Update | Purpose::Notify(_) => own.begun_at + self.coap.timeout,
+        };
+        self.exchanges.get(place).map_or(Nanos::MAX, end)
+    }
+
+    fn watch(&mut self, place: u32, until: Nanos) {
+        if let Some(own) = self.exchanges.get_mut(place) {
+            own.look_at = until;
+            self.timers.set(until, place, Wake::Exchange);
+        }
+    }
+
+    /// Puts the message of an exchange among those that wait to be sent.
+    fn send(&mut self, place: u32) {
+        self.outgoing.push(Outgoing::Exchange(place, self.exchanges.turn(place)));
+    }
+
+    /// An id that nothing of the device under way has. Far fewer are under way than there are ids.
+    fn take_id(&mut self, slot: u32) -> u16 {
+        loop {
+            let Some(own) = self.devices.get_mut(slot as usize) else { return 0 };
+            own.next_id = own.next_id.wrapping_add(1);
+            let id = own.next_id;
+            if self.of_id(slot, id).is_none() {
+                return id;
+            }
+        }
+    }
+
+    /// The values of a device at a time; its newest message stands in `message`.
+    fn values<'a>(&'a self, slot: u32, now: Nanos, message: &'a [u8]) -> Option<Values<'a>> {
+        let own = &self.devices.get(slot as usize)?.own;
+        Some(Values { objects: &self.objects, own, device: self.number(slot), now, message })
+    }
+}

@@ -1,0 +1,201 @@
+//! What comes from the server: acknowledgements, answers, and its own requests.
+
+use super::{Devices, Event, Exchange, LARGEST_DATAGRAM, Outgoing, Purpose};
+use crate::drivers::coap::answered::RequestKey;
+use crate::drivers::lwm2m::operations::{Reply, Served, Then};
+use plimsoll_codec::coap::{Kind, Message, code, option};
+use plimsoll_model::Nanos;
+
+/// Bytes of the token of a deregistration.
+pub(super) const GOODBYE: usize = 2;
+
+impl Devices {
+    /// Takes a datagram for a device that came at that time.
+    pub fn incoming(&mut self, slot: u32, datagram: &[u8], at: Nanos, events: &mut Vec<Event>) {
+        let Ok(message) = Message::decode(datagram) else {
+            return events
+                .push(Event::Incident { reason: "a datagram of the server is no CoAP message".to_owned() });
+        };
+        let is_request = message.code >> 5 == 0 && message.code != code::EMPTY;
+        match message.kind {
+            Kind::Acknowledgement if message.code == code::EMPTY => {
+                self.acknowledged(slot, message.id, at, events)
+            }
+            Kind::Reset => self.reset(slot, message.id, at, events),
+            _ if is_request => self.requested(slot, &message, at, events),
+            _ if message.code == code::EMPTY => self.say(slot, Kind::Reset, message.id),
+            _ => self.response(slot, &message, at, events),
+        }
+    }
+
+    /// The place of what a device has under way with that id.
+    pub(super) fn of_id(&self, slot: u32, id: u16) -> Option<u32> {
+        let under_way = &self.devices.get(slot as usize)?.under_way;
+        under_way.iter().copied().find(|place| self.exchanges.get(*place).is_some_and(|own| own.id == id))
+    }
+
+    fn acknowledged(&mut self, slot: u32, id: u16, at: Nanos, events: &mut Vec<Event>) {
+        let Some(place) = self.sent_with(slot, id) else { return events.push(Event::UnknownAck) };
+        let Some(own) = self.exchanges.get_mut(place) else { return };
+        if own.sendings == 1 && !own.is_acknowledged {
+            events.push(Event::RoundTrip { took: (at - own.sent_at).max(Nanos::ZERO) });
+        }
+        if let Purpose::Notify(sequence) = own.purpose {
+            self.end(place);
+            if let Some(sequence) = sequence {
+                self.traffic.answers.add(4, 0);
+                events.push(Event::Acknowledged { device: self.number(slot), sequence, at });
+            }
+        } else {
+            // Its answer comes by itself.
+            own.is_acknowledged = true;
+        }
+    }
+
+    /// The same, if it was sent.
+    fn sent_with(&self, slot: u32, id: u16) -> Option<u32> {
+        let place = self.of_id(slot, id)?;
+        self.exchanges.get(place).filter(|own| own.sendings > 0).map(|_| place)
+    }
+
+    /// The server knows nothing of a notification: it is not observed any more (RFC 7641 section 3.6).
+    fn reset(&mut self, slot: u32, id: u16, at: Nanos, events: &mut Vec<Event>) {
+        let ended = self.sent_with(slot, id).and_then(|place| self.end(place));
+        if let Some((_, Purpose::Register | Purpose::Update)) = ended {
+            return self.failed(slot, "the server reset a registration".to_owned(), at, events);
+        }
+        if let Some((_, Purpose::Notify(Some(sequence)))) = ended {
+            let reason =
+                "the server does not observe the device any more: it reset a notification".to_owned();
+            events.push(Event::Refused { device: self.number(slot), sequence, at, reason });
+        }
+        let message = self.plan.message;
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        let was_observed = own.observations.cover(message);
+        own.observations.cancel_notified(id);
+        if was_observed && !own.observations.cover(message) {
+            // A server that was restarted has lost the registration, too, and says so.
+            self.update(slot, false, at);
+        }
+    }
+
+    /// An answer to a request of a device, in its acknowledgement or by itself.
+    fn response(&mut self, slot: u32, answer: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
+        if answer.kind == Kind::Confirmable {
+            self.say(slot, Kind::Acknowledgement, answer.id);
+        }
+        let place = self.exchanges.of_token(answer.token);
+        let is_asked = |own: &Exchange| {
+            own.device == slot && own.sendings > 0 && !matches!(own.purpose, Purpose::Notify(_))
+        };
+        let place = place.filter(|place| self.exchanges.get(*place).is_some_and(is_asked));
+        let Some(place) = place else {
+            // To a request that was repeated there may be several answers; nobody waits for that to the last one.
+            let is_late = answer.token.len() == GOODBYE || self.exchanges.is_past(answer.token);
+            if !is_late {
+                events.push(Event::Stray);
+            }
+            return;
+        };
+        if let Some(own) = self.exchanges.get(place).filter(|own| own.sendings == 1 && !own.is_acknowledged) {
+            events.push(Event::RoundTrip { took: (at - own.sent_at).max(Nanos::ZERO) });
+        }
+        self.answered(place, answer, at, events);
+    }
+
+    fn say(&mut self, slot: u32, kind: Kind, id: u16) {
+        let begin = self.answers.len();
+        Message::empty(kind, id).encode(&mut self.answers);
+        self.outgoing.push(Outgoing::Answer(slot, begin..self.answers.len()));
+    }
+
+    /// A request of the server: it is served once, however often it comes.
+    fn requested(&mut self, slot: u32, request: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
+        let lives = self.devices.get(slot as usize).map_or(0, |own| own.lives);
+        let key = RequestKey::of(request, (slot, lives));
+        let begin = self.answers.len();
+        if let Some(answer) = self.answered.answer(&key) {
+            self.answers.extend_from_slice(answer);
+            return self.outgoing.push(Outgoing::Answer(slot, begin..self.answers.len()));
+        }
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        let reply = self.serve(slot, request, at, &mut payload);
+        self.answer(slot, request, &reply, &payload);
+        // Reading twice does no harm, and what was read may be long.
+        if request.code != code::GET || reply.observe.is_some() {
+            let answer = self.answers.get(begin..).unwrap_or_default().to_vec();
+            self.answered.remember(key, answer, at);
+        }
+        self.payload = payload;
+        self.after(slot, reply.then, at, events);
+    }
+
+    fn serve(&mut self, slot: u32, request: &Message<'_>, now: Nanos, payload: &mut Vec<u8>) -> Reply {
+        let device = self.number(slot);
+        let mut message = std::mem::take(&mut self.content);
+        message.clear();
+        let newest = self.devices.get(slot as usize).and_then(|own| own.newest);
+        if let Some(sequence) = newest {
+            self.contents.render(device, sequence, &mut message);
+        }
+        let reply = match self.devices.get_mut(slot as usize) {
+            Some(own) => {
+                let (observations, own) = (&mut own.observations, &mut own.own);
+                let objects = &self.objects;
+                let preferred = self.plan.format;
+                let mut served =
+                    Served { objects, own, observations, device, now, message: &message, preferred };
+                served.serve(request, payload)
+            }
+            None => Reply::of(code::NOT_FOUND),
+        };
+        self.content = message;
+        reply
+    }
+
+    fn answer(&mut self, slot: u32, request: &Message<'_>, reply: &Reply, payload: &[u8]) {
+        self.options.clear();
+        if let Some(number) = reply.observe {
+            self.options.add_number(option::OBSERVE, number);
+        }
+        if let Some(content_format) = reply.content_format {
+            self.options.add_number(option::CONTENT_FORMAT, u32::from(content_format));
+        }
+        for id in reply.created.iter().flat_map(|path| path.ids()) {
+            self.options.add(option::LOCATION_PATH, id.to_string().as_bytes());
+        }
+        self.encoded.clear();
+        self.options.encode(&mut self.encoded);
+        let (kind, id) = match request.kind {
+            Kind::Confirmable => (Kind::Acknowledgement, request.id),
+            _ => (Kind::NonConfirmable, self.take_id(slot)),
+        };
+        let begin = self.answers.len();
+        let (code, token, options) = (reply.code, request.token, self.encoded.as_slice());
+        Message { kind, code, id, token, options, payload }.encode(&mut self.answers);
+        if self.answers.len() - begin > LARGEST_DATAGRAM {
+            self.answers.truncate(begin);
+            let (code, options, payload) = (code::TOO_LARGE, &[][..], &[][..]);
+            Message { kind, code, id, token, options, payload }.encode(&mut self.answers);
+        }
+        self.outgoing.push(Outgoing::Answer(slot, begin..self.answers.len()));
+    }
+
+    fn after(&mut self, slot: u32, then: Then, now: Nanos, events: &mut Vec<Event>) {
+        match then {
+            Then::Nothing => {}
+            Then::Notify => {
+                let message = self.plan.message;
+                let own = self.devices.get(slot as usize);
+                if own.is_some_and(|own| own.observations.cover(message)) {
+                    self.ready(slot, events);
+                    self.dirty.push(slot);
+                }
+            }
+            Then::Update => self.update(slot, false, now),
+            Then::List => self.update(slot, true, now),
+            Then::Restart => self.restart(slot, now, events),
+        }
+    }
+}

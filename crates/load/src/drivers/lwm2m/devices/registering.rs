@@ -1,0 +1,246 @@
+//! How devices register, renew their registration, and register again when their server has lost them.
+
+use super::{Devices, Event, Outgoing, Purpose, Standing};
+use crate::drivers::lwm2m::operations::registered;
+use crate::drivers::lwm2m::registration;
+use plimsoll_codec::coap::{Kind, Message, code};
+use plimsoll_codec::lwm2m::{Given, Path};
+use plimsoll_model::Nanos;
+
+/// The resource with the lifetime of the registration, in seconds.
+const LIFETIME: Path = Path::resource(1, 0, 1);
+/// Longest lifetime that is kept: a century.
+const LONGEST_LIFETIME: i64 = 100 * 366 * 86_400;
+
+impl Devices {
+    /// Sends a registration.
+    pub(super) fn register(&mut self, slot: u32, now: Nanos) {
+        let device = self.number(slot);
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        (own.standing, own.began, own.lives) = (Standing::Registering, now, own.lives.wrapping_add(1));
+        (own.turns_at, own.renews_at) = (Nanos::MAX, Nanos::MAX);
+        // What a server wanted to be told of ends with its registration (section 5.5).
+        own.observations.clear();
+        let lifetime = self.lifetime(slot);
+        registration::register(&self.plan, (&self.run, device, lifetime), &mut self.options);
+        let links = self.values(slot, now, &[]).map(|values| registered(&values)).unwrap_or_default();
+        self.request(slot, Purpose::Register, links.as_bytes(), now);
+    }
+
+    /// Renews a registration, with the list of its objects where that has changed.
+    pub(super) fn update(&mut self, slot: u32, lists_objects: bool, now: Nanos) {
+        let Some(own) = self.devices.get(slot as usize).filter(|own| own.standing == Standing::Registered)
+        else {
+            return;
+        };
+        registration::update(&own.location, self.lifetime(slot), &mut self.options, lists_objects);
+        let values = self.values(slot, now, &[]).filter(|_| lists_objects);
+        let links = values.map(|values| registered(&values)).unwrap_or_default();
+        self.request(slot, Purpose::Update, links.as_bytes(), now);
+    }
+
+    /// Sends a request whose options were made.
+    fn request(&mut self, slot: u32, purpose: Purpose, payload: &[u8], now: Nanos) {
+        let (place, id) = (self.exchanges.take(slot, purpose, now), self.take_id(slot));
+        let token = self.exchanges.token(place);
+        self.encoded.clear();
+        self.options.encode(&mut self.encoded);
+        let Some(exchange) = self.exchanges.get_mut(place) else { return };
+        (exchange.id, exchange.is_confirmable) = (id, true);
+        let (kind, options) = (Kind::Confirmable, self.encoded.as_slice());
+        Message { kind, code: code::POST, id, token: &token, options, payload }
+            .encode(&mut exchange.datagram);
+        if let Some(own) = self.devices.get_mut(slot as usize) {
+            own.under_way.push(place);
+        }
+        self.send(place);
+    }
+
+    /// The server has answered a registration or what renews it.
+    pub(super) fn answered(&mut self, place: u32, answer: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
+        let Some((slot, purpose)) = self.end(place) else { return };
+        let status = code::status(answer.code);
+        match (purpose, answer.code) {
+            (Purpose::Register, code::CREATED) => match registration::location(answer) {
+                Some(location) => self.registered_at(slot, location, at, events),
+                None => {
+                    let reason =
+                        "the answer to a registration does not say where it is (Location-Path)".to_owned();
+                    self.failed(slot, reason, at, events);
+                }
+            },
+            (Purpose::Update, code::CHANGED) => self.renew_later(slot, at),
+            // It has lost the registration, as after a restart.
+            (Purpose::Update, code::NOT_FOUND) => {
+                let reason = "the server has lost the registration: 4.04 to an update".to_owned();
+                self.failed(slot, reason, at, events);
+            }
+            (_, _) => {
+                let what = if purpose == Purpose::Register { "a registration" } else { "an update" };
+                let (class, detail) = (status / 100, status % 100);
+                let reason = format!("the server answered {class}.{detail:02} to {what}");
+                self.failed(slot, reason, at, events);
+            }
+        }
+    }
+
+    fn registered_at(&mut self, slot: u32, location: Box<str>, at: Nanos, events: &mut Vec<Event>) {
+        let (pause, message) = (self.pauses.0, self.plan.message);
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        (own.standing, own.location, own.took) = (Standing::Registered, location, at - own.began);
+        own.pause = pause;
+        // It is told as ready when somebody observes it, or when nobody did for so long.
+        own.turns_at = at + self.plan.observed_within;
+        let is_observed = own.observations.cover(message);
+        self.renew_later(slot, at);
+        if is_observed {
+            // The request to observe has overtaken the answer to the registration.
+            self.ready(slot, events);
+        }
+    }
+
+    /// How long a registration holds: what a server wrote, else what is planned.
+    fn lifetime(&self, slot: u32) -> Nanos {
+        let own = self.devices.get(slot as usize).and_then(|own| own.own.written(LIFETIME));
+        match own {
+            Some(&Given::Integer(seconds)) if seconds > 0 => Nanos::from_secs(seconds.min(LONGEST_LIFETIME)),
+            _ => self.plan.lifetime,
+        }
+    }
+
+    fn renew_later(&mut self, slot: u32, now: Nanos) {
+        let after = registration::renewed_after(self.lifetime(slot), self.random.fraction());
+        if let Some(own) = self.devices.get_mut(slot as usize).filter(|_| self.plan.update) {
+            own.renews_at = now + after;
+        }
+        self.wake(slot);
+    }
+
+    /// A device is registered and observed, or has waited for that: its messages may go.
+    pub(super) fn ready(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let client = self.client(slot);
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        if own.standing != Standing::Registered || std::mem::replace(&mut own.is_ready, true) {
+            return;
+        }
+        let again = std::mem::replace(&mut own.was_ready, true);
+        own.turns_at = Nanos::MAX;
+        events.push(Event::Ready { client, took: own.took, again });
+        self.dirty.push(slot);
+        self.wake(slot);
+    }
+
+    /// The time has come for which a device wanted to be woken: does what is due.
+    pub(super) fn look_after(&mut self, slot: u32, now: Nanos, events: &mut Vec<Event>) {
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        own.look_at = Nanos::MAX;
+        let due = |at: &mut Nanos| *at <= now && std::mem::replace(at, Nanos::MAX) < Nanos::MAX;
+        let (turns, renews) = (due(&mut own.turns_at), due(&mut own.renews_at));
+        if due(&mut own.notifies_at) {
+            self.dirty.push(slot);
+        }
+        match own.standing {
+            Standing::Pausing if turns => self.register(slot, now),
+            Standing::Registered => {
+                if turns && !own.is_ready {
+                    let within = self.plan.observed_within;
+                    let reason = format!(
+                        "a device registered and nobody observed it within {within}: it sends nothing"
+                    );
+                    events.push(Event::Incident { reason });
+                    self.ready(slot, events);
+                }
+                if renews {
+                    self.update(slot, false, now);
+                }
+            }
+            _ => {}
+        }
+        self.wake(slot);
+    }
+
+    /// What a device has under way is given up, and whoever observed it is forgotten; whether it was ready.
+    fn part(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) -> bool {
+        let under_way = self.devices.get(slot as usize).map(|own| own.under_way.clone()).unwrap_or_default();
+        // What is put back stands in its order again.
+        under_way.into_iter().rev().for_each(|place| self.give_up(place, at, true, events));
+        let Some(own) = self.devices.get_mut(slot as usize) else { return false };
+        own.observations.clear();
+        (own.turns_at, own.renews_at, own.notifies_at) = (Nanos::MAX, Nanos::MAX, Nanos::MAX);
+        std::mem::take(&mut own.is_ready)
+    }
+
+    /// The server has the device restart: it registers anew at once.
+    pub(super) fn restart(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) {
+        let is_registered = |own: &super::Device| own.standing == Standing::Registered;
+        if !self.devices.get(slot as usize).is_some_and(is_registered) {
+            return;
+        }
+        if self.part(slot, at, events) {
+            let (client, reason) = (self.client(slot), "the server restarted the device (3/0/4)".to_owned());
+            events.push(Event::Disconnected { client, at, reason });
+        }
+        self.register(slot, at);
+    }
+
+    /// A registration failed or was lost: what is under way is given up, and the device registers again after a pause if it was
+    /// ever ready.
+    pub(super) fn failed(&mut self, slot: u32, reason: String, at: Nanos, events: &mut Vec<Event>) {
+        let client = self.client(slot);
+        let was_ready = self.part(slot, at, events);
+        events.push(match was_ready {
+            true => Event::Disconnected { client, at, reason },
+            false => Event::ConnectFailed { client, reason, lasting: false },
+        });
+        let (chance, longest) = (self.random.fraction(), self.pauses.1);
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        if !own.was_ready {
+            own.standing = Standing::Idle;
+            return;
+        }
+        own.standing = Standing::Pausing;
+        own.turns_at = at + Nanos::from_secs_f64(own.pause.as_secs_f64() * (0.5 + 0.5 * chance));
+        own.pause = (own.pause * 2).min(longest);
+        self.wake(slot);
+    }
+
+    /// Says goodbye where that is wanted, and forgets what a device was about to send; whether it was ready.
+    pub fn release(&mut self, slot: u32) -> bool {
+        let under_way = self.devices.get(slot as usize).map(|own| own.under_way.clone()).unwrap_or_default();
+        under_way.into_iter().for_each(|place| _ = self.end(place));
+        let id = self.take_id(slot);
+        let Some(own) = self.devices.get_mut(slot as usize) else { return false };
+        self.waiting -= own.queue.len();
+        own.queue.clear();
+        own.observations.clear();
+        own.was_ready = false;
+        (own.turns_at, own.renews_at, own.notifies_at) = (Nanos::MAX, Nanos::MAX, Nanos::MAX);
+        let standing = std::mem::take(&mut own.standing);
+        if standing == Standing::Registered && self.plan.deregister {
+            registration::deregister(&own.location, &mut self.options);
+            self.encoded.clear();
+            self.options.encode(&mut self.encoded);
+            let begin = self.answers.len();
+            // Its answer is not awaited: nobody is there any more who would repeat it.
+            let (kind, options, token) =
+                (Kind::NonConfirmable, self.encoded.as_slice(), &id.to_be_bytes()[..]);
+            Message { kind, code: code::DELETE, id, token, options, payload: &[] }.encode(&mut self.answers);
+            self.outgoing.push(Outgoing::Answer(slot, begin..self.answers.len()));
+        }
+        std::mem::take(&mut own.is_ready)
+    }
+
+    /// Says goodbye for all devices.
+    pub fn disconnect(&mut self) {
+        (0..self.devices.len() as u32).for_each(|slot| _ = self.release(slot));
+    }
+
+    /// A datagram could not be sent, or what was sent found nobody.
+    pub fn failed_to_send(&mut self, slot: u32, reason: String, at: Nanos, events: &mut Vec<Event>) {
+        let is_there =
+            |own: &super::Device| matches!(own.standing, Standing::Registering | Standing::Registered);
+        if self.devices.get(slot as usize).is_some_and(is_there) {
+            self.failed(slot, reason, at, events);
+        }
+    }
+}

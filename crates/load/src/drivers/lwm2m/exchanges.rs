@@ -1,0 +1,142 @@
+//! Messages of devices that are under way: each has a place, which is used again and again.
+
+use plimsoll_model::Nanos;
+
+/// Bytes of the token of a request: the place, and the how manieth exchange it is there.
+pub const TOKEN: usize = 8;
+
+/// What a message is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// To register.
+    #[default]
+    Register,
+    /// To renew the registration.
+    Update,
+    /// To notify of a message of the device, by its number; `None` where it was notified of already, to another observer.
+    Notify(Option<u32>),
+}
+
+/// A message under way.
+#[derive(Default)]
+pub struct Exchange {
+    /// Whose it is, as a slot.
+    pub device: u32,
+    pub purpose: Purpose,
+    pub id: u16,
+    /// The whole message.
+    pub datagram: Vec<u8>,
+    /// Bytes of its content.
+    pub content: u32,
+    /// Whether it is repeated until it is acknowledged.
+    pub is_confirmable: bool,
+    /// Whether it was acknowledged, and only its answer is awaited.
+    pub is_acknowledged: bool,
+    /// How often it was sent.
+    pub sendings: u32,
+    /// When it was begun, when it was sent last, and when it is looked at.
+    pub begun_at: Nanos,
+    pub sent_at: Nanos,
+    pub look_at: Nanos,
+    /// How long an acknowledgement is awaited; twice as long after each repetition.
+    pub wait: Nanos,
+    turn: u32,
+    is_taken: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Exchanges {
+    places: Vec<Exchange>,
+    vacant: Vec<u32>,
+}
+
+impl Exchanges {
+    /// Takes a place; its buffer keeps its memory and is empty.
+    pub fn take(&mut self, device: u32, purpose: Purpose, now: Nanos) -> u32 {
+        let place = self.vacant.pop().unwrap_or_else(|| {
+            self.places.push(Exchange::default());
+            self.places.len() as u32 - 1
+        });
+        if let Some(own) = self.places.get_mut(place as usize) {
+            let mut datagram = std::mem::take(&mut own.datagram);
+            datagram.clear();
+            let turn = own.turn.wrapping_add(1);
+            *own = Exchange {
+                device,
+                purpose,
+                datagram,
+                turn,
+                is_taken: true,
+                begun_at: now,
+                ..Exchange::default()
+            };
+        }
+        place
+    }
+
+    /// Gives a place back; what was there.
+    pub fn free(&mut self, place: u32) -> Option<(u32, Purpose)> {
+        let own = self.places.get_mut(place as usize).filter(|own| own.is_taken)?;
+        own.is_taken = false;
+        self.vacant.push(place);
+        Some((own.device, own.purpose))
+    }
+
+    /// What is under way at a place.
+    pub fn get(&self, place: u32) -> Option<&Exchange> {
+        self.places.get(place as usize).filter(|own| own.is_taken)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, place: u32) -> Option<&mut Exchange> {
+        self.places.get_mut(place as usize).filter(|own| own.is_taken)
+    }
+
+    /// The token of the request at a place.
+    pub fn token(&self, place: u32) -> [u8; TOKEN] {
+        let turn = self.turn(place);
+        let ([a, b, c, d], [e, f, g, h]) = (place.to_be_bytes(), turn.to_be_bytes());
+        [a, b, c, d, e, f, g, h]
+    }
+
+    /// The how manieth exchange of a place is under way.
+    pub fn turn(&self, place: u32) -> u32 {
+        self.places.get(place as usize).map_or(0, |own| own.turn)
+    }
+
+    /// Whether a token is that of a request that has ended: its answer comes late, or once more.
+    pub fn is_past(&self, token: &[u8]) -> bool {
+        let Some((place, turn)) = token.split_first_chunk::<4>() else { return false };
+        let known = self.places.get(u32::from_be_bytes(*place) as usize);
+        known.is_some_and(|own| turn.len() == 4 && (turn != own.turn.to_be_bytes() || !own.is_taken))
+    }
+
+    /// The place whose request has that token.
+    pub fn of_token(&self, token: &[u8]) -> Option<u32> {
+        let (place, turn) = token.split_first_chunk::<4>()?;
+        let place = u32::from_be_bytes(*place);
+        let own = self.get(place)?;
+        (turn == own.turn.to_be_bytes()).then_some(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_that_of_one_exchange_only() {
+        let mut all = Exchanges::default();
+        let first = all.take(7, Purpose::Register, Nanos::ZERO);
+        let token = all.token(first);
+        assert_eq!(all.of_token(&token), Some(first));
+        assert_eq!(all.free(first), Some((7, Purpose::Register)));
+        assert_eq!((all.of_token(&token), all.free(first)), (None, None));
+        let second = all.take(8, Purpose::Update, Nanos::ZERO);
+        assert_eq!(second, first, "the place is used again");
+        assert_eq!((all.of_token(&token), all.of_token(&all.token(second))), (None, Some(second)));
+        assert!(all.is_past(&token) && !all.is_past(&all.token(second)) && !all.is_past(b"other"));
+        assert_eq!([&b""[..], b"abc", &token[..4]].map(|token| all.of_token(token)), [None; 3]);
+    }
+}

@@ -1,0 +1,207 @@
+//! The LwM2M driver: devices that register at a server, are observed by it and notify it of their messages.
+//!
+//! [`devices`] is all of them as a state machine without I/O; [`objects`] what they have, [`own`] what a server changed at one of
+//! them, [`observations`] who is to be notified, [`operations`] what a server may ask, [`registration`] how they present
+//! themselves, [`exchanges`] what is under way. [`hub`] is their sockets.
+
+mod devices;
+mod exchanges;
+mod hub;
+mod objects;
+mod observations;
+mod operations;
+mod own;
+mod registration;
+
+use crate::clock::Clock;
+use crate::driver::{Client, Driver, Event, Traffic};
+use crate::drivers::readiness::Readiness;
+use crate::drivers::{DriverContext, DriverEntry, Part};
+use crate::share::Share;
+use crate::sources::Sources;
+use devices::Devices;
+use hub::{Hub, Reading};
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::Protocol;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Bytes read at once: the largest datagram.
+const READ_SIZE: usize = 64 * 1024;
+/// Datagrams read from a socket before others have their turn.
+const READINGS: usize = 1024;
+/// Turns of a poll in which what was sent makes way for more.
+const TURNS: usize = 64;
+/// Datagrams without room in the kernel after which no more are tried, and how long they wait then.
+const MOST_REFUSED: usize = 8;
+const CROWDED: Nanos = Nanos::from_millis(1);
+
+/// Devices alone: what they notify of goes through the server.
+pub const ENTRY: DriverEntry =
+    DriverEntry::of_devices(Protocol::Lwm2m, |context| Ok(Box::new(Lwm2mDriver::new(context)?)));
+
+/// Devices of one shard that speak LwM2M.
+pub struct Lwm2mDriver {
+    share: Share,
+    clock: Clock,
+    readiness: Readiness,
+    devices: Devices,
+    hub: Hub,
+    /// Datagrams that found no room at our socket, as far as they were told of.
+    dropped: u32,
+    urgent: bool,
+    /// Whether something found no room in the kernel.
+    is_crowded: bool,
+    scratch: Vec<u8>,
+    traffic: Traffic,
+}
+
+impl Lwm2mDriver {
+    /// A driver for the devices of a share, none of them registered yet.
+    ///
+    /// # Errors
+    /// The kernel refuses an epoll instance or a socket.
+    pub fn new(context: &DriverContext) -> std::io::Result<Lwm2mDriver> {
+        let &DriverContext { ref plan, address, share, clock, .. } = context;
+        let readiness = Readiness::new(clock, &plan.load)?;
+        let sources = Sources::new(plan.connection.source_addresses.clone(), address);
+        Ok(Lwm2mDriver {
+            share,
+            clock,
+            devices: Devices::new(context),
+            hub: Hub::new(share, plan.devices, (address, sources), readiness.epoll())?,
+            readiness,
+            dropped: 0,
+            urgent: false,
+            is_crowded: false,
+            scratch: vec![0; READ_SIZE],
+            traffic: Traffic::default(),
+        })
+    }
+
+    /// Lets time pass, and sends what waits for that.
+    fn turn(&mut self, events: &mut Vec<Event>) {
+        for _ in 0..TURNS {
+            self.devices.tick(self.clock.now(), events);
+            self.flush(events);
+            // What is not acknowledged makes way for the next message as soon as it is sent.
+            if !self.devices.is_dirty() || self.is_crowded {
+                return;
+            }
+        }
+    }
+
+    /// Sends what can be sent. What finds no room waits: the kernel passes on what it has within a moment.
+    fn flush(&mut self, events: &mut Vec<Event>) {
+        let Lwm2mDriver { devices, hub, readiness, clock, traffic, .. } = self;
+        let mut waiting = devices.take_outgoing();
+        let mut refused = 0;
+        waiting.retain(|outgoing| {
+            if refused >= MOST_REFUSED {
+                return true;
+            }
+            let at = clock.now();
+            let Some((slot, datagram)) = devices.datagram(outgoing) else { return false };
+            match hub.send(slot, datagram, readiness.epoll(), traffic) {
+                Ok(true) => devices.was_sent(outgoing, at, events),
+                Ok(false) => {
+                    refused += 1;
+                    return true;
+                }
+                Err(reason) => devices.failed_to_send(slot, reason, at, events),
+            }
+            false
+        });
+        devices.keep(waiting);
+        self.is_crowded = refused > 0;
+    }
+
+    fn read(&mut self, ready: u32, events: &mut Vec<Event>) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for _ in 0..READINGS {
+            match self.hub.read(ready, &mut scratch, &mut self.traffic) {
+                Ok(Reading::Foreign) => events.push(Event::Stray),
+                Ok(Reading::Datagram(datagram)) => {
+                    let at = self.readiness.received_at(self.clock.now(), datagram.lag);
+                    let bytes = scratch.get(..datagram.length).unwrap_or_default();
+                    self.devices.incoming(datagram.slot, bytes, at, events);
+                }
+                Ok(Reading::Nothing) => break,
+                Err(reason) => {
+                    self.devices.failed_to_send(ready, reason, self.clock.now(), events);
+                    break;
+                }
+            }
+        }
+        self.scratch = scratch;
+        let dropped = self.hub.take_dropped(&mut self.dropped);
+        if dropped > 0 {
+            let reason = "datagrams of the server found no room at our socket".to_owned();
+            events.push(Event::Incidents { reason, times: u64::from(dropped) });
+        }
+    }
+
+    fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        self.readiness.tell_urgency(&mut self.urgent, self.devices.is_waiting());
+        self.readiness.wait(until.min(self.next_timer()));
+        let found = self.readiness.found();
+        found.iter().for_each(|ready| self.read(ready.slot, events));
+        self.readiness.served(found);
+    }
+}
+
+impl Part for Lwm2mDriver {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.readiness.epoll().as_fd()
+    }
+
+    fn next_timer(&self) -> Nanos {
+        let next = self.devices.next_timer();
+        if self.is_crowded { next.min(self.clock.now() + CROWDED) } else { next }
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.readiness.is_urgent()
+    }
+}
+
+impl Driver for Lwm2mDriver {
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    fn connect(&mut self, client: Client) -> bool {
+        let Client::Device(number) = client else { return false };
+        self.devices.connect(self.share.slot(number), self.clock.now())
+    }
+
+    fn release(&mut self, client: Client) -> bool {
+        let Client::Device(number) = client else { return false };
+        self.devices.release(self.share.slot(number))
+    }
+
+    fn submit(&mut self, device: u32, sequence: u32) {
+        self.devices.submit(self.share.slot(device), sequence);
+    }
+
+    fn withdraw(&mut self, events: &mut Vec<Event>) {
+        self.devices.withdraw(self.clock.now(), events);
+    }
+
+    fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        self.turn(events);
+        self.wait(until, events);
+        self.turn(events);
+    }
+
+    fn take_traffic(&mut self) -> Traffic {
+        let mut traffic = std::mem::take(&mut self.traffic);
+        traffic += std::mem::take(&mut self.devices.traffic);
+        traffic
+    }
+
+    fn disconnect(&mut self) {
+        self.devices.disconnect();
+        self.flush(&mut Vec::new());
+        self.hub.close();
+    }
+}

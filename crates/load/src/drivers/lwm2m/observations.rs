@@ -1,0 +1,124 @@
+//! Who wants to be notified of what a device has (RFC 7641; 1.1 core, section 6.4).
+
+use plimsoll_codec::coap::LONGEST_TOKEN;
+use plimsoll_codec::lwm2m::Path;
+use plimsoll_model::Nanos;
+
+/// A wish to be notified.
+#[derive(Clone, Copy, Debug)]
+pub struct Observation {
+    /// What is observed.
+    pub path: Path,
+    /// The format of its notifications.
+    pub content_format: u16,
+    /// The newest number of a notification; these have 24 bits.
+    pub number: u32,
+    /// When it was notified last, and the id of that message.
+    pub notified_at: Nanos,
+    pub id: u16,
+    token: [u8; LONGEST_TOKEN],
+    token_length: u8,
+}
+
+/// Numbers of notifications have 24 bits (RFC 7641 section 4.4).
+const NUMBERS: u32 = 1 << 24;
+
+impl Observation {
+    /// A new one, whose answer is its first notification.
+    pub fn new(path: Path, token: &[u8], content_format: u16, now: Nanos) -> Observation {
+        let mut room = [0; LONGEST_TOKEN];
+        room.iter_mut().zip(token).for_each(|(to, from)| *to = *from);
+        let token_length = token.len().min(LONGEST_TOKEN) as u8;
+        Observation { path, content_format, number: 0, notified_at: now, id: 0, token: room, token_length }
+    }
+
+    /// The token that its notifications carry.
+    pub fn token(&self) -> &[u8] {
+        self.token.get(..usize::from(self.token_length)).unwrap_or_default()
+    }
+
+    /// Notes a further notification with that id, and gives the observation as that has it.
+    pub fn notified(&mut self, id: u16, now: Nanos) -> Observation {
+        (self.number, self.notified_at, self.id) = ((self.number + 1) % NUMBERS, now, id);
+        *self
+    }
+}
+
+/// The observations of a device. Most have one or few.
+#[derive(Default)]
+pub struct Observations(Vec<Observation>);
+
+impl Observations {
+    /// Adds one. What has the same token takes the place of what had it (RFC 7641 section 4.1), and so does what has the same path: a
+    /// server that forgot a token observes anew. Its numbers go on from there (section 4.4); the first one of them.
+    pub fn add(&mut self, mut new: Observation) -> u32 {
+        let replaced = |known: &Observation| known.token() == new.token() || known.path == new.path;
+        let before = self.0.iter().filter(|known| replaced(known)).map(|known| known.number + 1).max();
+        self.0.retain(|known| !replaced(known));
+        new.number = before.unwrap_or(0) % NUMBERS;
+        self.0.push(new);
+        self.0.shrink_to_fit();
+        new.number
+    }
+
+    /// Takes away what has that token; whether there was such a one.
+    pub fn cancel(&mut self, token: &[u8]) -> bool {
+        let before = self.0.len();
+        self.0.retain(|known| known.token() != token);
+        self.0.len() < before
+    }
+
+    /// Takes away what was notified last by a message of that id.
+    pub fn cancel_notified(&mut self, id: u16) {
+        self.0.retain(|known| known.id != id);
+    }
+
+    /// Takes away what observes that path or something below it.
+    pub fn cancel_below(&mut self, path: Path) {
+        self.0.retain(|known| !path.covers(&known.path));
+    }
+
+    /// Forgets all: the device registers anew.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether somebody is to be notified of a change there.
+    pub fn cover(&self, path: Path) -> bool {
+        self.0.iter().any(|own| own.path.covers(&path))
+    }
+
+    /// Those that are to be notified of a change there.
+    pub fn of(&mut self, path: Path) -> impl Iterator<Item = &mut Observation> {
+        self.0.iter_mut().filter(move |own| own.path.covers(&path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observation(path: &str, token: &[u8]) -> Observation {
+        Observation::new(Path::parse(path).unwrap(), token, 0, Nanos::ZERO)
+    }
+
+    #[test]
+    fn a_token_or_a_path_is_observed_once() {
+        let mut all = Observations::default();
+        all.add(observation("/3303/0/5700", b"a"));
+        all.add(observation("/3303/0/5700", b"b"));
+        assert_eq!(all.0.len(), 1);
+        assert_eq!(all.add(observation("/3303/0/5700", b"b")), 2, "the third one of that path");
+        all.add(observation("/3/0", b"b"));
+        assert_eq!(all.0.len(), 1);
+        assert!(all.cover(Path::resource(3, 0, 9)) && !all.cover(Path::resource(3303, 0, 5700)));
+        assert!(!all.cancel(b"a") && all.cancel(b"b"));
+    }
+
+    #[test]
+    fn numbers_go_round_at_24_bits() {
+        let mut own = observation("/3", b"");
+        own.number = NUMBERS - 1;
+        assert_eq!([Nanos(1), Nanos(2)].map(|now| own.notified(1, now).number), [0, 1]);
+    }
+}

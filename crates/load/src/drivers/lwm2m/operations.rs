@@ -1,0 +1,301 @@
+//! What a server may ask of a device (1.1 core, chapter 6): to read, write, execute, create, delete and discover, and to be
+//! notified.
+
+use super::objects::links;
+use super::observations::{Observation, Observations};
+use super::own::{Own, Values};
+use plimsoll_codec::coap::{Message, code, option};
+use plimsoll_codec::lwm2m::{Attributes, Given, Path, format, link, payload};
+
+/// Objects whose instances belong to the device itself: nobody creates or deletes them (security, server, device).
+const OWN_OBJECTS: [u16; 3] = [0, 1, 3];
+/// The resource that restarts the device when it is executed.
+const REBOOT: Path = Path::resource(3, 0, 4);
+/// The object of servers, and its resources that concern the registration: its lifetime, and what renews it when it is executed.
+const SERVER: u16 = 1;
+const LIFETIME: u16 = 1;
+const RENEW: u16 = 8;
+
+/// What a request is answered with, beside the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The response code.
+    pub code: u8,
+    /// The format of the payload, where it has one.
+    pub content_format: Option<u16>,
+    /// The number of an observation's first notification.
+    pub observe: Option<u32>,
+    /// The instance that was created.
+    pub created: Option<Path>,
+    /// What the device does next.
+    pub then: Then,
+}
+
+/// What a device does after it has answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Then {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// It is observed now, so that it may send.
+    Notify,
+    /// It renews its registration.
+    Update,
+    /// It renews it and lists its objects, which have changed.
+    List,
+    /// It registers anew.
+    Restart,
+}
+
+/// A device as it is when a request comes.
+pub struct Served<'a> {
+    /// Its values. What it has of its own stands in `own`.
+    pub objects: &'a super::objects::Objects,
+    pub own: &'a mut Own,
+    pub observations: &'a mut Observations,
+    /// Its number.
+    pub device: u32,
+    pub now: plimsoll_model::Nanos,
+    /// Its newest message.
+    pub message: &'a [u8],
+    /// The format that a value is read in where the server names none.
+    pub preferred: u16,
+}
+
+impl Reply {
+    /// A code and nothing else.
+    pub const fn of(code: u8) -> Reply {
+        Reply { code, content_format: None, observe: None, created: None, then: Then::Nothing }
+    }
+
+    fn then(self, then: Then) -> Reply {
+        Reply { then, ..self }
+    }
+}
+
+impl Served<'_> {
+    /// Does what a request asks; what it is answered with is put into `out`, which is empty.
+    pub fn serve(&mut self, request: &Message<'_>, out: &mut Vec<u8>) -> Reply {
+        if !is_understood(request) {
+            return Reply::of(code::BAD_OPTION);
+        }
+        let Some(path) = Path::parse(&request.path()) else { return Reply::of(code::NOT_FOUND) };
+        let accept = request.number(option::ACCEPT).and_then(|number| u16::try_from(number).ok());
+        match (request.code, request.number(option::OBSERVE)) {
+            (code::GET, _) if accept == Some(format::LINK) => self.discover(path, out),
+            (code::GET, Some(0)) => self.observe(path, accept, request.token, out),
+            (code::GET, Some(1)) => {
+                self.observations.cancel(request.token);
+                self.read(path, accept, out)
+            }
+            (code::GET, _) => self.read(path, accept, out),
+            (code::PUT, _) if request.payload.is_empty() && request.option(option::URI_QUERY).is_some() => {
+                self.write_attributes(path, request)
+            }
+            (code::PUT, _) => self.write(path, request),
+            (code::POST, _) => match path.depth() {
+                1 => self.create(path, request),
+                2 => self.write(path, request),
+                3 => self.execute(path),
+                _ => Reply::of(code::METHOD_NOT_ALLOWED),
+            },
+            (code::DELETE, _) => self.delete(path),
+            _ => Reply::of(code::METHOD_NOT_ALLOWED),
+        }
+    }
+
+    fn values(&self) -> Values<'_> {
+        let Served { objects, own, device, now, message, .. } = self;
+        Values { objects, own, device: *device, now: *now, message }
+    }
+
+    fn read(&self, path: Path, accept: Option<u16>, out: &mut Vec<u8>) -> Reply {
+        if path == Path::ROOT {
+            return Reply::of(code::METHOD_NOT_ALLOWED);
+        }
+        let values = self.values();
+        if !values.has(path) {
+            return Reply::of(code::NOT_FOUND);
+        }
+        let given = values.below(path);
+        if given.is_empty() && path.depth() > 2 {
+            return Reply::of(code::METHOD_NOT_ALLOWED);
+        }
+        // What is below a path may be many values, which only some formats can carry.
+        let preferred = if path.depth() > 2 { self.preferred } else { format::TLV };
+        let content_format = accept.unwrap_or(preferred);
+        let entries = self.objects.entries(&given);
+        match payload::write(content_format, path, &entries, out) {
+            true => Reply { content_format: Some(content_format), ..Reply::of(code::CONTENT) },
+            false => Reply::of(code::NOT_ACCEPTABLE),
+        }
+    }
+
+    fn observe(&mut self, path: Path, accept: Option<u16>, token: &[u8], out: &mut Vec<u8>) -> Reply {
+        let reply = self.read(path, accept, out);
+        let Some(content_format) = reply.content_format else { return reply };
+        let number = self.observations.add(Observation::new(path, token, content_format, self.now));
+        Reply { observe: Some(number), ..reply }.then(Then::Notify)
+    }
+
+    fn discover(&self, path: Path, out: &mut Vec<u8>) -> Reply {
+        let values = self.values();
+        if !values.has(path) {
+            return Reply::of(code::NOT_FOUND);
+        }
+        let mut text = String::new();
+        let list = |own: Path, text: &mut String| {
+            let mut attributes = String::new();
+            // What holds at the path that was asked for may come from above it.
+            let shown = if own == path { self.own.attributes(own) } else { self.own.attributes_at(own) };
+            shown.show(&mut attributes);
+            link::write(&own.to_string(), &attributes, text);
+        };
+        if path.depth() < 2 {
+            if path != Path::ROOT {
+                list(path, &mut text);
+            }
+            values.instances(path).into_iter().for_each(|own| list(own, &mut text));
+        } else if path.depth() == 2 {
+            list(path, &mut text);
+        }
+        if path != Path::ROOT {
+            let known = self.objects.below(path).iter().map(|resource| resource.path);
+            let written = values.below(path).into_iter().map(|(own, _)| own.up_to(3));
+            let mut resources: Vec<Path> = known.chain(written).filter(|own| values.has(*own)).collect();
+            resources.sort_unstable();
+            resources.dedup();
+            resources.into_iter().for_each(|own| list(own, &mut text));
+        }
+        out.extend_from_slice(text.as_bytes());
+        Reply { content_format: Some(format::LINK), ..Reply::of(code::CONTENT) }
+    }
+
+    /// What a request writes, as the resources hold it.
+    fn written(&self, path: Path, request: &Message<'_>) -> Result<Vec<(Path, Given<'static>)>, u8> {
+        let named = request.number(option::CONTENT_FORMAT).and_then(|number| u16::try_from(number).ok());
+        let content_format = named.unwrap_or(if path.depth() > 2 { format::TEXT } else { format::TLV });
+        if !format::OF_VALUES.contains(&content_format) {
+            return Err(code::UNSUPPORTED_FORMAT);
+        }
+        let given = payload::read(content_format, path, request.payload).map_err(|_| code::BAD_REQUEST)?;
+        let one = |(path, given): (Path, Given<'_>)| {
+            let resource = self.objects.like(path.up_to(3)).ok_or(code::NOT_FOUND)?;
+            let kind = resource.kind().filter(|_| resource.is_writable).ok_or(code::METHOD_NOT_ALLOWED)?;
+            Ok((path, given.as_kind(kind).ok_or(code::BAD_REQUEST)?.into()))
+        };
+        given.into_iter().map(one).collect()
+    }
+
+    fn write(&mut self, path: Path, request: &Message<'_>) -> Reply {
+        if path.depth() < 2 {
+            return Reply::of(code::METHOD_NOT_ALLOWED);
+        }
+        if !self.values().has(path.up_to(2)) {
+            return Reply::of(code::NOT_FOUND);
+        }
+        let written = match self.written(path, request) {
+            Ok(written) => written,
+            Err(code) => return Reply::of(code),
+        };
+        let of_server = |path: Path| path.object() == Some(SERVER) && path.resource_id() == Some(LIFETIME);
+        let renews = written.iter().any(|(path, _)| of_server(*path));
+        written.into_iter().for_each(|(path, value)| self.own.write(path, value));
+        Reply::of(code::CHANGED).then(if renews { Then::Update } else { Then::Nothing })
+    }
+
+    fn write_attributes(&mut self, path: Path, request: &Message<'_>) -> Reply {
+        if path == Path::ROOT || !self.values().has(path) {
+            return Reply::of(if path == Path::ROOT { code::METHOD_NOT_ALLOWED } else { code::NOT_FOUND });
+        }
+        let mut attributes = self.own.attributes_at(path);
+        let queries = request.options().filter(|(number, _)| *number == option::URI_QUERY);
+        for (_, query) in queries {
+            let read = std::str::from_utf8(query).ok().and_then(|query| attributes.write(query));
+            if read.is_none() {
+                return Reply::of(code::BAD_REQUEST);
+            }
+        }
+        // Each message is worth a notification: what it holds is no measure that crosses a bound.
+        let Attributes { gt, lt, st, .. } = attributes;
+        let has_conditions = gt.or(lt).or(st).is_some();
+        let holds_message = self.objects.below(path).iter().any(|resource| resource.is_message());
+        if !attributes.are_consistent() || (has_conditions && holds_message) {
+            return Reply::of(code::BAD_REQUEST);
+        }
+        self.own.set_attributes(path, attributes);
+        Reply::of(code::CHANGED)
+    }
+
+    fn execute(&mut self, path: Path) -> Reply {
+        match self.objects.at(path) {
+            None => Reply::of(code::NOT_FOUND),
+            Some(resource) if resource.kind().is_some() => Reply::of(code::METHOD_NOT_ALLOWED),
+            Some(_) => Reply::of(code::CHANGED).then(match path.ids() {
+                _ if path == REBOOT => Then::Restart,
+                [SERVER, _, RENEW] => Then::Update,
+                _ => Then::Nothing,
+            }),
+        }
+    }
+
+    fn create(&mut self, object: Path, request: &Message<'_>) -> Reply {
+        if self.objects.below(object).is_empty() {
+            return Reply::of(code::NOT_FOUND);
+        }
+        if object.object().is_some_and(|id| OWN_OBJECTS.contains(&id)) {
+            return Reply::of(code::METHOD_NOT_ALLOWED);
+        }
+        let named = request.number(option::CONTENT_FORMAT).and_then(|number| u16::try_from(number).ok());
+        let taken = self.values().instances(object);
+        let is_free = |id: &u16| !taken.iter().any(|own| own.instance() == Some(*id));
+        let named = payload::created_instance(named.unwrap_or(format::TLV), request.payload);
+        let id = named.or_else(|| (0..u16::MAX).find(is_free)).filter(is_free);
+        let Some(instance) = id.and_then(|id| object.child(id)) else { return Reply::of(code::BAD_REQUEST) };
+        let base = if named.is_some() { object } else { instance };
+        let written = match self.written(base, request) {
+            Ok(written) if written.iter().all(|(path, _)| instance.covers(path)) => written,
+            Ok(_) => return Reply::of(code::BAD_REQUEST),
+            Err(code) => return Reply::of(code),
+        };
+        self.own.create(instance);
+        written.into_iter().for_each(|(path, value)| self.own.write(path, value));
+        Reply { created: Some(instance), ..Reply::of(code::CREATED) }.then(Then::List)
+    }
+
+    fn delete(&mut self, path: Path) -> Reply {
+        if path.depth() != 2 || path.object().is_some_and(|id| OWN_OBJECTS.contains(&id)) {
+            return Reply::of(code::METHOD_NOT_ALLOWED);
+        }
+        if !self.values().has(path) {
+            return Reply::of(code::NOT_FOUND);
+        }
+        self.own.delete(path);
+        self.observations.cancel_below(path);
+        Reply::of(code::DELETED).then(Then::List)
+    }
+}
+
+/// Whether a device can do what the options of a request ask: those that must not be ignored have odd numbers (RFC 7252 section
+/// 5.4.1), and what comes in several blocks is none of them.
+fn is_understood(request: &Message<'_>) -> bool {
+    const KNOWN: [u16; 7] = [
+        option::URI_HOST,
+        option::URI_PORT,
+        option::URI_PATH,
+        option::URI_QUERY,
+        option::ACCEPT,
+        option::BLOCK1,
+        option::BLOCK2,
+    ];
+    let is_whole = |number: u16| request.block(number).is_none_or(|block| block.number == 0 && !block.more);
+    let is_known = |number: u16| number.is_multiple_of(2) || KNOWN.contains(&number);
+    is_whole(option::BLOCK1)
+        && is_whole(option::BLOCK2)
+        && request.options().all(|(number, _)| is_known(number))
+}
+
+/// What a device registers: its instances as links.
+pub fn registered(values: &Values<'_>) -> String {
+    links(values.instances(Path::ROOT).into_iter().filter(|path| path.object() != Some(0)))
+}

@@ -1,0 +1,496 @@
+//! The LwM2M driver against a scripted server that observes, reads, writes, forgets, resets or is silent.
+
+// Helpers of tests may fail as tests do.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
+use plimsoll_codec::lwm2m::link::Links;
+use plimsoll_codec::lwm2m::{Path, format, payload};
+use plimsoll_codec::marker::Marker;
+use plimsoll_load::clock::Clock;
+use plimsoll_load::driver::{Client, Driver, Event};
+use plimsoll_load::drivers::DriverContext;
+use plimsoll_load::drivers::lwm2m::Lwm2mDriver;
+use plimsoll_load::share::Share;
+use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::{Environment, SourceFile, load};
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A test that waits longer than this hangs.
+const LONGEST: Nanos = Nanos::from_secs(20);
+const MESSAGE: &str = "/19/0/0";
+
+/// Devices, and the server's socket, which the tests speak for.
+struct Rig {
+    driver: Lwm2mDriver,
+    clock: Clock,
+    events: Vec<Event>,
+    server: UdpSocket,
+}
+
+impl Rig {
+    fn new(devices: u32, more: &str) -> Rig {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        server.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let address = server.local_addr().unwrap();
+        let connection = match more.starts_with("connection") {
+            true => "",
+            false => "connection: { timeout: 400ms, reconnect: { from: 10ms, to: 20ms } }\n",
+        };
+        let text = format!(
+            "name: scripted\nplatform: {{ profile: lwm2m, address: \"coap://{address}\" }}\n\
+             population: {{ devices: {devices} }}\n{connection}load: {{ levels: [1] }}\n{more}\n"
+        );
+        let profile = |name: &str| match name {
+            "lwm2m" => Ok(include_str!("../../../platforms/lwm2m.yaml").to_owned()),
+            _ => Err("none".to_owned()),
+        };
+        let environment = Environment { profile: &profile, variable: &|_| None };
+        let plan = load(&SourceFile { name: "test".into(), text }, &[], &environment);
+        let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
+        let (run, clock) = (RunId::from_bits(7), Clock::start());
+        let context = DriverContext {
+            subscribers: (Share::WHOLE, 0),
+            plan,
+            run,
+            address,
+            share: Share::WHOLE,
+            clock,
+            run_context: Arc::default(),
+            service: None,
+        };
+        let driver = Lwm2mDriver::new(&context).unwrap();
+        let mut rig = Rig { driver, clock, events: Vec::new(), server };
+        (0..devices).for_each(|device| assert!(rig.driver.connect(Client::Device(device))));
+        rig
+    }
+
+    /// A device that is registered and observed.
+    fn observed(more: &str) -> (Rig, SocketAddr) {
+        let mut rig = Rig::new(1, more);
+        let device = rig.register("rd/5");
+        let answer = rig.ask(device, &request(code::GET, 1, b"obs", MESSAGE, &[(option::OBSERVE, 0)], b""));
+        assert_eq!(Message::decode(&answer).unwrap().code, code::CONTENT);
+        rig.until(|rig| rig.count(|event| matches!(event, Event::Ready { .. })) == 1);
+        rig.events.clear();
+        (rig, device)
+    }
+
+    fn turn(&mut self) {
+        self.driver.poll(self.clock.now() + Nanos::from_millis(1), &mut self.events);
+    }
+
+    fn until(&mut self, done: impl Fn(&Rig) -> bool) {
+        let end = self.clock.now() + LONGEST;
+        while !done(self) {
+            assert!(self.clock.now() < end, "it never came: {:?}", self.events);
+            self.turn();
+        }
+    }
+
+    /// The next datagram that comes to the server.
+    fn next(&mut self) -> (SocketAddr, Vec<u8>) {
+        let (end, mut room) = (self.clock.now() + LONGEST, [0; 2048]);
+        loop {
+            self.turn();
+            if let Ok((length, from)) = self.server.recv_from(&mut room) {
+                return (from, room[..length].to_vec());
+            }
+            assert!(self.clock.now() < end, "nothing came: {:?}", self.events);
+        }
+    }
+
+    /// Nothing comes to the server for a while.
+    fn is_silent(&mut self, span: Nanos) -> bool {
+        let (end, mut room) = (self.clock.now() + span, [0; 2048]);
+        while self.clock.now() < end {
+            self.turn();
+            if self.server.recv_from(&mut room).is_ok() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn send(&mut self, to: SocketAddr, datagram: &[u8]) {
+        self.server.send_to(datagram, to).unwrap();
+    }
+
+    /// What a device answers to a request of the server.
+    fn ask(&mut self, device: SocketAddr, request: &[u8]) -> Vec<u8> {
+        self.send(device, request);
+        let (from, answer) = self.next();
+        assert_eq!(from, device);
+        answer
+    }
+
+    /// Answers the registration that comes next; the device's address.
+    fn register(&mut self, location: &str) -> SocketAddr {
+        let (device, datagram) = self.next();
+        let request = Message::decode(&datagram).unwrap();
+        assert_eq!((request.code, request.path().as_str()), (code::POST, "/rd"));
+        self.send(device, &created(&request, location));
+        device
+    }
+
+    fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
+        self.events.iter().filter(|event| wanted(event)).count()
+    }
+}
+
+fn bytes(message: Message<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    message.encode(&mut out);
+    out
+}
+
+fn request(code: u8, id: u16, token: &[u8], path: &str, numbers: &[(u16, u32)], payload: &[u8]) -> Vec<u8> {
+    let (mut list, mut options) = (OptionList::new(), Vec::new());
+    list.add_target(path.as_bytes());
+    numbers.iter().for_each(|(number, value)| list.add_number(*number, *value));
+    list.encode(&mut options);
+    bytes(Message { kind: Kind::Confirmable, code, id, token, options: &options, payload })
+}
+
+fn answer(request: &Message<'_>, code: u8, list: &OptionList) -> Vec<u8> {
+    let mut options = Vec::new();
+    list.encode(&mut options);
+    bytes(Message { kind: Kind::Acknowledgement, code, options: &options, payload: b"", ..*request })
+}
+
+fn created(request: &Message<'_>, location: &str) -> Vec<u8> {
+    let mut list = OptionList::new();
+    location.split('/').for_each(|part| list.add(option::LOCATION_PATH, part.as_bytes()));
+    answer(request, code::CREATED, &list)
+}
+
+fn queries(request: &Message<'_>) -> Vec<String> {
+    let queries = request.options().filter(|(number, _)| *number == option::URI_QUERY);
+    queries.map(|(_, value)| String::from_utf8(value.to_vec()).unwrap()).collect()
+}
+
+/// The bytes of a message in a notification.
+fn notified(notification: &Message<'_>) -> Vec<u8> {
+    let path = Path::parse(MESSAGE).unwrap();
+    let content_format = notification.number(option::CONTENT_FORMAT).unwrap() as u16;
+    let values = payload::read(content_format, path, notification.payload).unwrap();
+    let value = values[0].1.as_kind(plimsoll_codec::lwm2m::Kind::Opaque);
+    let Some(plimsoll_codec::lwm2m::Value::Opaque(bytes)) = value else { panic!("{values:?}") };
+    bytes.to_vec()
+}
+
+#[test]
+fn a_device_says_what_it_is_and_where_it_may_be_reached() {
+    let mut rig = Rig::new(
+        3,
+        "lwm2m: { lifetime: 2h, resources: { 3303/0/5700: { sine: { min: 0, max: 1, period: 9s } } } }",
+    );
+    let (mut addresses, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for _ in 0..3 {
+        let (device, datagram) = rig.next();
+        let request = Message::decode(&datagram).unwrap();
+        let queries = queries(&request);
+        assert_eq!(queries[1..], ["lt=7200", "lwm2m=1.0", "b=U"]);
+        assert_eq!(request.number(option::CONTENT_FORMAT), Some(u32::from(format::LINK)));
+        let links: Vec<String> = Links::new(request.payload)
+            .unwrap()
+            .map(|link| link.unwrap().path().unwrap().to_string())
+            .collect();
+        assert_eq!(links, ["/1/0", "/3/0", "/19/0", "/3303/0"]);
+        names.insert(queries[0].clone());
+        addresses.insert(device.ip());
+    }
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["ep=plimsoll-0", "ep=plimsoll-1", "ep=plimsoll-2"]);
+    assert_eq!(addresses.len(), 3, "each has an address of its own");
+}
+
+#[test]
+fn an_observed_device_notifies_of_its_messages() {
+    let (mut rig, device) = Rig::observed("");
+    for sequence in 0..3 {
+        rig.driver.submit(0, sequence);
+        let (from, datagram) = rig.next();
+        let notification = Message::decode(&datagram).unwrap();
+        assert_eq!((from, notification.kind, notification.token), (device, Kind::Confirmable, &b"obs"[..]));
+        assert_eq!(notification.number(option::OBSERVE), Some(sequence + 1));
+        let marker = Marker::read_binary(&notified(&notification)).unwrap();
+        assert_eq!((marker.device, marker.sequence), (0, sequence));
+        rig.send(device, &bytes(Message::empty(Kind::Acknowledgement, notification.id)));
+        let is_it =
+            |event: &Event| matches!(event, Event::Acknowledged { sequence: own, .. } if *own == sequence);
+        rig.until(|rig| rig.count(is_it) == 1);
+    }
+    assert_eq!(rig.count(|event| matches!(event, Event::Sent { .. })), 3);
+    assert_eq!(rig.count(|event| matches!(event, Event::RoundTrip { .. })), 3);
+}
+
+#[test]
+fn a_device_that_nobody_observes_sends_nothing_and_that_is_told() {
+    let mut rig = Rig::new(1, "lwm2m: { observed_within: 1s }");
+    rig.register("rd/5");
+    rig.driver.submit(0, 0);
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Ready { .. })) == 1);
+    let is_told =
+        |event: &Event| matches!(event, Event::Incident { reason } if reason.contains("nobody observed"));
+    assert_eq!(rig.count(is_told), 1);
+    assert!(rig.is_silent(Nanos::from_millis(50)));
+    rig.driver.withdraw(&mut rig.events);
+    assert_eq!(rig.count(|event| matches!(event, Event::Sent { .. } | Event::Abandoned { .. })), 0);
+}
+
+#[test]
+fn a_notification_that_is_not_acknowledged_is_repeated_as_it_was() {
+    let (mut rig, device) = Rig::observed("coap: { ack_timeout: 50ms }");
+    rig.driver.submit(0, 0);
+    let (_, first) = rig.next();
+    let (_, second) = rig.next();
+    assert_eq!(first, second);
+    let id = Message::decode(&first).unwrap().id;
+    rig.send(device, &bytes(Message::empty(Kind::Acknowledgement, id)));
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Acknowledged { .. })) == 1);
+    assert_eq!(rig.count(|event| matches!(event, Event::Retransmitted { .. })), 1);
+    assert_eq!(
+        rig.count(|event| matches!(event, Event::RoundTrip { .. })),
+        0,
+        "which one was acknowledged is not known"
+    );
+}
+
+#[test]
+fn a_registration_that_nobody_answers_ends_in_time() {
+    let mut rig = Rig::new(1, "coap: { ack_timeout: 40ms }");
+    rig.until(|rig| rig.count(|event| matches!(event, Event::ConnectFailed { .. })) == 1);
+    let took = rig.clock.now();
+    assert!(took > Nanos::from_millis(390) && took < Nanos::from_secs(10), "{took}");
+    assert!(rig.count(|event| matches!(event, Event::Retransmitted { .. })) >= 2, "{:?}", rig.events);
+}
+
+#[test]
+fn a_reset_ends_the_observation() {
+    let (mut rig, device) = Rig::observed("");
+    rig.driver.submit(0, 0);
+    let (_, datagram) = rig.next();
+    rig.send(device, &bytes(Message::empty(Kind::Reset, Message::decode(&datagram).unwrap().id)));
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Refused { .. })) == 1);
+    let (_, update) = rig.next();
+    rig.send(device, &answer(&Message::decode(&update).unwrap(), code::CHANGED, &OptionList::new()));
+    rig.driver.submit(0, 1);
+    assert!(rig.is_silent(Nanos::from_millis(50)));
+}
+
+#[test]
+fn a_server_that_lost_a_registration_gets_a_new_one() {
+    let (mut rig, device) = Rig::observed("lwm2m: { lifetime: 2s }");
+    let (from, datagram) = rig.next();
+    let update = Message::decode(&datagram).unwrap();
+    assert_eq!((from, update.code, update.path().as_str()), (device, code::POST, "/rd/5"));
+    rig.send(device, &answer(&update, code::NOT_FOUND, &OptionList::new()));
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Disconnected { .. })) == 1);
+    rig.register("rd/6");
+    rig.driver.submit(0, 0);
+    assert!(rig.is_silent(Nanos::from_millis(50)), "what was observed ended with the registration");
+    rig.ask(device, &request(code::GET, 9, b"new", MESSAGE, &[(option::OBSERVE, 0)], b""));
+    let (_, datagram) = rig.next();
+    assert_eq!(Message::decode(&datagram).unwrap().token, b"new");
+    assert_eq!(rig.count(|event| matches!(event, Event::Ready { again: true, .. })), 1);
+}
+
+#[test]
+fn a_device_that_is_not_to_renew_does_not() {
+    let (mut rig, _) = Rig::observed("lwm2m: { update: false, lifetime: 1s, observed_within: 1s }");
+    assert!(rig.is_silent(Nanos::from_millis(1500)));
+}
+
+#[test]
+fn between_two_notifications_lies_what_the_server_wants() {
+    let (mut rig, device) = Rig::observed("lwm2m: { lifetime: 3s }");
+    let written = rig.ask(device, &request(code::PUT, 2, b"w", "/19/0/0?pmin=1", &[], b""));
+    assert_eq!(Message::decode(&written).unwrap().code, code::CHANGED);
+    (0..3).for_each(|sequence| rig.driver.submit(0, sequence));
+    let (mut came, mut updates) = (Vec::new(), 0);
+    while came.len() < 3 {
+        let (_, datagram) = rig.next();
+        let message = Message::decode(&datagram).unwrap();
+        if message.code == code::POST {
+            updates += 1;
+            rig.send(device, &answer(&message, code::CHANGED, &OptionList::new()));
+        } else {
+            came.push(rig.clock.now());
+            rig.send(device, &bytes(Message::empty(Kind::Acknowledgement, message.id)));
+        }
+    }
+    for pair in came.windows(2) {
+        let gap = pair[1] - pair[0];
+        assert!(gap > Nanos::from_millis(900), "{gap}");
+    }
+    assert!(updates <= 1, "a wait is no reason to renew: {updates}");
+}
+
+#[test]
+fn a_lifetime_that_the_server_writes_is_that_of_the_registration() {
+    let (mut rig, device) = Rig::observed("");
+    let written = rig.ask(device, &request(code::PUT, 2, b"w", "/1/0/1", &[], b"30"));
+    assert_eq!(Message::decode(&written).unwrap().code, code::CHANGED);
+    let (_, update) = rig.next();
+    assert_eq!(queries(&Message::decode(&update).unwrap()), ["lt=30"]);
+}
+
+#[test]
+fn a_device_that_the_server_restarts_registers_anew() {
+    let (mut rig, device) = Rig::observed("");
+    rig.driver.submit(0, 0);
+    let (_, notification) = rig.next();
+    let restarted = rig.ask(device, &request(code::POST, 2, b"r", "/3/0/4", &[], b""));
+    assert_eq!(Message::decode(&restarted).unwrap().code, code::CHANGED);
+    rig.register("rd/6");
+    let is_given_up = |event: &Event| matches!(event, Event::Abandoned { .. });
+    assert_eq!(rig.count(is_given_up), 1);
+    // What comes late of its earlier life changes nothing.
+    let id = Message::decode(&notification).unwrap().id;
+    rig.send(device, &bytes(Message::empty(Kind::Acknowledgement, id)));
+    rig.ask(device, &request(code::GET, 3, b"new", MESSAGE, &[(option::OBSERVE, 0)], b""));
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Ready { again: true, .. })) == 1);
+    assert_eq!(rig.count(|event| matches!(event, Event::Disconnected { .. })), 1);
+    assert_eq!(rig.count(|event| matches!(event, Event::Acknowledged { .. })), 0);
+}
+
+#[test]
+fn a_request_to_observe_may_overtake_the_answer_to_the_registration() {
+    let mut rig = Rig::new(1, "lwm2m: { observed_within: 1h }");
+    let (device, datagram) = rig.next();
+    rig.ask(device, &request(code::GET, 1, b"obs", MESSAGE, &[(option::OBSERVE, 0)], b""));
+    assert_eq!(rig.count(|event| matches!(event, Event::Ready { .. })), 0);
+    rig.send(device, &created(&Message::decode(&datagram).unwrap(), "rd/5"));
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Ready { .. })) == 1);
+}
+
+#[test]
+fn notifications_that_nobody_confirms_go_one_after_the_other_until_they_are_reset() {
+    let (mut rig, device) = Rig::observed("coap: { confirmable: false }");
+    (0..5).for_each(|sequence| rig.driver.submit(0, sequence));
+    rig.turn();
+    assert_eq!(rig.count(|event| matches!(event, Event::Sent { .. })), 5, "in one turn");
+    let mut last = 0;
+    for _ in 0..5 {
+        let (_, datagram) = rig.next();
+        let message = Message::decode(&datagram).unwrap();
+        assert_eq!(message.kind, Kind::NonConfirmable);
+        last = message.id;
+    }
+    rig.send(device, &bytes(Message::empty(Kind::Reset, last)));
+    let (_, update) = rig.next();
+    assert_eq!(
+        Message::decode(&update).unwrap().code,
+        code::POST,
+        "whether the server still knows the device"
+    );
+    rig.driver.submit(0, 5);
+    rig.send(device, &answer(&Message::decode(&update).unwrap(), code::CHANGED, &OptionList::new()));
+    assert!(rig.is_silent(Nanos::from_millis(50)));
+}
+
+/// Over a socket of its own, a device is told at once that nobody listens.
+#[test]
+fn what_could_not_be_sent_is_sent_when_the_server_is_back() {
+    let more =
+        "connection: { timeout: 400ms, source_addresses: [127.0.0.1], reconnect: { from: 10ms, to: 20ms } }";
+    let (mut rig, _) = Rig::observed(more);
+    let address = rig.server.local_addr().unwrap();
+    // The socket moves elsewhere: its port is closed.
+    rig.server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    rig.driver.submit(0, 0);
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Disconnected { .. })) == 1);
+    // Its kernel took the first one; what follows waits.
+    rig.driver.submit(0, 1);
+    rig.server = UdpSocket::bind(address).unwrap();
+    rig.server.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    let device = rig.register("rd/6");
+    rig.ask(device, &request(code::GET, 3, b"new", MESSAGE, &[(option::OBSERVE, 0)], b""));
+    let (_, datagram) = rig.next();
+    let marker = Marker::read_binary(&notified(&Message::decode(&datagram).unwrap())).unwrap();
+    let abandoned = rig.count(|event| matches!(event, Event::Abandoned { sequence: 0, .. }));
+    assert_eq!(
+        (marker.sequence as usize, abandoned),
+        (abandoned, abandoned),
+        "sent once, or told as given up"
+    );
+}
+
+#[test]
+fn a_server_reads_writes_and_discovers() {
+    let (mut rig, device) = Rig::observed(
+        "lwm2m: { resources: { 3303/0/5701: Cel, 3303/0/5601: { value: 1.5, writable: true } } }",
+    );
+    let mut ask = |code, path: &str, numbers: &[(u16, u32)], payload: &[u8], id| {
+        let answer = rig.ask(device, &request(code, id, &[id as u8], path, numbers, payload));
+        let answer = Message::decode(&answer).unwrap();
+        assert_eq!((answer.kind, answer.id, answer.token), (Kind::Acknowledgement, id, &[id as u8][..]));
+        (answer.code, answer.payload.to_vec())
+    };
+    let text = [(option::ACCEPT, u32::from(format::TEXT))];
+    assert_eq!(ask(code::GET, "/3303/0/5701", &text, b"", 10), (code::CONTENT, b"Cel".to_vec()));
+    assert_eq!(ask(code::PUT, "/3303/0/5601", &[], b"2.25", 11).0, code::CHANGED);
+    assert_eq!(ask(code::GET, "/3303/0/5601", &text, b"", 12), (code::CONTENT, b"2.25".to_vec()));
+    assert_eq!(ask(code::PUT, "/3303/0/5701", &[], b"Far", 13).0, code::METHOD_NOT_ALLOWED);
+    assert_eq!(ask(code::PUT, "/3303/0/5601", &[], b"warm", 14).0, code::BAD_REQUEST);
+    assert_eq!(ask(code::GET, "/3303/1", &[], b"", 15).0, code::NOT_FOUND);
+    assert_eq!(ask(code::GET, "/3/0/4", &[], b"", 16).0, code::METHOD_NOT_ALLOWED);
+    assert_eq!(ask(code::PUT, "/3303/0/5601?pmin=1&gt=3", &[], b"", 17).0, code::CHANGED);
+    let links = [(option::ACCEPT, u32::from(format::LINK))];
+    let listed = b"</3303/0>,</3303/0/5601>;pmin=1;gt=3,</3303/0/5701>".to_vec();
+    assert_eq!(ask(code::GET, "/3303/0", &links, b"", 18), (code::CONTENT, listed));
+    assert_eq!(ask(code::GET, "/3303/0", &[(option::ACCEPT, 9999)], b"", 19).0, code::NOT_ACCEPTABLE);
+    assert_eq!(ask(code::POST, "/1/0/1", &[], b"", 20).0, code::METHOD_NOT_ALLOWED);
+    // The same request again gets the same answer, and is not served twice.
+    assert_eq!(ask(code::PUT, "/3303/0/5601", &[], b"2.25", 11).0, code::CHANGED);
+    assert_eq!(ask(code::PUT, "/19/0/0?st=1", &[], b"", 21).0, code::BAD_REQUEST, "messages have no steps");
+}
+
+#[test]
+fn instances_come_and_go_and_the_server_is_told() {
+    let (mut rig, device) =
+        Rig::observed("lwm2m: { resources: { 3303/0/5601: { value: 1.5, writable: true } } }");
+    let mut body = Vec::new();
+    let value = plimsoll_codec::lwm2m::Value::Float(7.5);
+    payload::write(
+        format::TLV,
+        Path::parse("3303").unwrap(),
+        &[(Path::resource(3303, 4, 5601), value)],
+        &mut body,
+    );
+    let tlv = [(option::CONTENT_FORMAT, u32::from(format::TLV))];
+    let created = rig.ask(device, &request(code::POST, 1, b"c", "/3303", &tlv, &body));
+    let created = Message::decode(&created).unwrap();
+    let location: Vec<&[u8]> = created
+        .options()
+        .filter(|(number, _)| *number == option::LOCATION_PATH)
+        .map(|(_, value)| value)
+        .collect();
+    assert_eq!((created.code, location), (code::CREATED, vec![&b"3303"[..], b"4"]));
+    let (_, update) = rig.next();
+    let update = Message::decode(&update).unwrap();
+    let listed = String::from_utf8(update.payload.to_vec()).unwrap();
+    assert!(listed.ends_with("</3303/0>,</3303/4>"), "{listed}");
+    rig.send(device, &answer(&update, code::CHANGED, &OptionList::new()));
+    let text = [(option::ACCEPT, u32::from(format::TEXT))];
+    let read = rig.ask(device, &request(code::GET, 2, b"r", "/3303/4/5601", &text, b""));
+    assert_eq!(Message::decode(&read).unwrap().payload, b"7.5");
+    let deleted = rig.ask(device, &request(code::DELETE, 3, b"d", "/3303/4", &[], b""));
+    assert_eq!(Message::decode(&deleted).unwrap().code, code::DELETED);
+    let (_, update) = rig.next();
+    assert!(!String::from_utf8_lossy(Message::decode(&update).unwrap().payload).contains("/3303/4"));
+}
+
+#[test]
+fn whoever_else_sends_something_is_not_heard() {
+    let (mut rig, device) = Rig::observed("");
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.send_to(&request(code::GET, 1, b"x", "/3/0/0", &[], b""), device).unwrap();
+    rig.send(device, b"\xff\xff");
+    assert!(rig.is_silent(Nanos::from_millis(50)));
+    assert_eq!(rig.count(|event| matches!(event, Event::Incident { .. })), 1, "the garbage of the server");
+}

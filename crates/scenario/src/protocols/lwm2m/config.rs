@@ -1,0 +1,215 @@
+//! How devices speak LwM2M.
+
+use crate::quantity::{AsText, Duration};
+use plimsoll_model::Nanos;
+use serde::{Deserialize, Deserializer, Serialize, de};
+use std::collections::BTreeMap;
+
+/// How devices speak LwM2M. How they repeat messages and whether notifications are confirmable says `coap`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Lwm2m {
+    /// The name by which the server knows a device, with `{run}` and `{device}` as possible variables. Default
+    /// `plimsoll-{device}`.
+    pub endpoint: String,
+    /// The version that devices register with. Default 1.0.
+    pub version: Lwm2mVersion,
+    /// For how long a registration holds. Default a day.
+    pub lifetime: Duration,
+    /// Whether devices renew their registration before its lifetime ends. Default true.
+    pub update: bool,
+    /// Whether devices deregister at the end. Default true.
+    pub deregister: bool,
+    /// Whether devices say that they are reached only for a while after they sent something (queue mode). Default false.
+    pub queue_mode: bool,
+    /// For how long a registered device waits to be observed. One that nobody observes sends nothing. Default 10 s.
+    pub observed_within: Duration,
+    /// The resource that holds a device's message: notifications of it are the messages. Default: what the profile says, else
+    /// bytes at `19/0/0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageResource>,
+    /// The format of a value for a server that names none. Default `tlv`.
+    pub format: ValueFormat,
+    /// What else a device has: paths such as `3303/0/5701`, and what is there.
+    pub resources: BTreeMap<String, Resource>,
+}
+
+/// A version of LwM2M.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) enum Lwm2mVersion {
+    /// 1.0.
+    #[default]
+    #[serde(rename = "1.0")]
+    V10,
+    /// 1.1.
+    #[serde(rename = "1.1")]
+    V11,
+}
+
+/// A bare 1.1 is a number in YAML.
+impl<'de> Deserialize<'de> for Lwm2mVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(f64),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(1.0) => Ok(Lwm2mVersion::V10),
+            Written::Number(1.1) => Ok(Lwm2mVersion::V11),
+            Written::Text(text) if text == "1.0" => Ok(Lwm2mVersion::V10),
+            Written::Text(text) if text == "1.1" => Ok(Lwm2mVersion::V11),
+            _ => Err(de::Error::custom("versions of LwM2M are 1.0 and 1.1")),
+        }
+    }
+}
+
+/// The resource that holds a device's message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MessageResource {
+    /// Its path: object, instance and resource, such as `19/0/0`.
+    pub path: String,
+    /// The kind of value that it holds.
+    pub kind: MessageKind,
+}
+
+/// A format of values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ValueFormat {
+    /// Type, length, value.
+    #[default]
+    Tlv,
+    /// Plain text.
+    Text,
+    /// Bytes as they are, of opaque values alone.
+    Opaque,
+    /// SenML in JSON.
+    SenmlJson,
+    /// SenML in CBOR.
+    SenmlCbor,
+}
+
+/// A kind of value that can hold a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MessageKind {
+    /// Bytes.
+    Opaque,
+    /// Text. The marker must be one of text.
+    String,
+    /// A number. The marker must be `integer`; it is all that a message has.
+    Float,
+    /// A whole number. The marker must be `integer`; it is all that a message has.
+    Integer,
+}
+
+/// What is at a resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub(crate) enum Resource {
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Float(f64),
+    /// A text, with `{run}` and `{device}` as possible variables.
+    Text(String),
+    /// Something that changes, or that a server may change.
+    Detailed(Box<Detailed>),
+}
+
+/// A resource with more than a value: one of `value`, `sine`, `uniform` and `execute`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Detailed {
+    /// What it holds at first: a number, a text, true or false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Plain>,
+    /// A number that goes up and down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sine: Option<Sine>,
+    /// A number by chance, between two bounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uniform: Option<Uniform>,
+    /// Whether it is nothing to read, but to execute. Default false.
+    #[serde(default)]
+    pub execute: bool,
+    /// Whether a server may write it. Default false.
+    #[serde(default)]
+    pub writable: bool,
+}
+
+/// A value that stays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub(crate) enum Plain {
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Float(f64),
+    /// A text, with `{run}` and `{device}` as possible variables.
+    Text(String),
+}
+
+/// A number that goes up and down.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sine {
+    /// The lowest value.
+    pub min: f64,
+    /// The highest value.
+    pub max: f64,
+    /// From one highest value to the next.
+    pub period: Duration,
+}
+
+/// A number by chance.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Uniform {
+    /// The lowest value.
+    pub min: f64,
+    /// The highest value.
+    pub max: f64,
+    /// For how long it stays.
+    pub every: Duration,
+}
+
+impl Default for Lwm2m {
+    fn default() -> Lwm2m {
+        Lwm2m {
+            endpoint: "plimsoll-{device}".to_owned(),
+            version: Lwm2mVersion::V10,
+            lifetime: AsText(Nanos::from_secs(86_400)),
+            update: true,
+            deregister: true,
+            queue_mode: false,
+            observed_within: AsText(Nanos::from_secs(10)),
+            message: None,
+            format: ValueFormat::Tlv,
+            resources: BTreeMap::new(),
+        }
+    }
+}
+
+impl Lwm2m {
+    /// Whether nothing was said.
+    pub fn is_default(&self) -> bool {
+        *self == Lwm2m::default()
+    }
+}

@@ -1,0 +1,87 @@
+//! How devices speak LwM2M, resolved.
+
+use plimsoll_codec::lwm2m::{Kind, Path};
+use plimsoll_model::Nanos;
+use plimsoll_template::Template;
+
+/// What devices are to a server of LwM2M.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lwm2mPlan {
+    /// How a device calls itself, with `{run}` and `{device}` as variables.
+    pub endpoint: Template,
+    /// The version that it registers with, as text.
+    pub version: &'static str,
+    /// For how long a registration holds.
+    pub lifetime: Nanos,
+    /// Whether it is reached only for a while after it sent something.
+    pub queue_mode: bool,
+    /// Whether registrations are renewed before their lifetime ends.
+    pub update: bool,
+    /// Whether devices deregister at their end.
+    pub deregister: bool,
+    /// For how long a device that registered waits to be observed, before it counts as one that is not.
+    pub observed_within: Nanos,
+    /// Path of the interface for registrations, without a slash at its end.
+    pub registration: String,
+    /// The resource that holds a device's message: a notification of it is the message.
+    pub message: Path,
+    /// The kind of value that it holds.
+    pub message_kind: Kind,
+    /// The format of a value for a server that names none.
+    pub format: u16,
+    /// What else a device has, in the order of the paths; no two of them are the same, and none is the message's.
+    pub resources: Vec<ResourcePlan>,
+}
+
+/// A resource of a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourcePlan {
+    /// Where it is.
+    pub path: Path,
+    /// What it holds.
+    pub value: ValuePlan,
+    /// Whether a server may write it.
+    pub is_writable: bool,
+}
+
+/// What a resource holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ValuePlan {
+    /// Always this text, with `{run}` and `{device}` as variables.
+    Text(Template),
+    /// Always this number.
+    Float(f64),
+    /// Always this whole number.
+    Integer(i64),
+    /// Always this.
+    Boolean(bool),
+    /// A number that goes up and down.
+    Sine {
+        /// The lowest and the highest value.
+        range: (f64, f64),
+        /// From one highest value to the next.
+        period: Nanos,
+    },
+    /// A number by chance, another one after each such time.
+    Uniform {
+        /// The lowest and the highest value.
+        range: (f64, f64),
+        /// For how long it stays.
+        every: Nanos,
+    },
+    /// Nothing: it is executed.
+    Action,
+}
+
+impl ValuePlan {
+    /// The kind of value that it is; `None` of what is executed.
+    pub fn kind(&self) -> Option<Kind> {
+        Some(match self {
+            ValuePlan::Text(_) => Kind::String,
+            ValuePlan::Integer(_) => Kind::Integer,
+            ValuePlan::Float(_) | ValuePlan::Sine { .. } | ValuePlan::Uniform { .. } => Kind::Float,
+            ValuePlan::Boolean(_) => Kind::Boolean,
+            ValuePlan::Action => return None,
+        })
+    }
+}
