@@ -16,8 +16,9 @@ use std::path::PathBuf;
   plimsoll target lwm2m --port 5683 --record record.csv
   plimsoll target lwm2m --observe 3303/0/5700 --format senml-json
 
-A line of the record has the time (CLOCK_MONOTONIC), what came, whose it was, the
-path, the number of the notification, and the value in hexadecimal digits.
+A line of the record has the time (CLOCK_MONOTONIC), what came, whose it
+was, the path, the number of the notification, and the value in hexadecimal
+digits.
 SIGTERM or Ctrl-C ends it.")]
 pub struct Lwm2m {
     /// Where to listen
