@@ -485,10 +485,36 @@ fn instances_come_and_go_and_the_server_is_told() {
     assert!(!String::from_utf8_lossy(Message::decode(&update).unwrap().payload).contains("/3303/4"));
 }
 
+/// As a server whose requests leave from other ports than the one for registrations.
+#[test]
+fn a_server_is_notified_at_the_port_that_observes() {
+    let (mut rig, device) = Rig::observed("");
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let observe = request(code::GET, 5, b"two", MESSAGE, &[(option::OBSERVE, 0)], b"");
+    other.send_to(&observe, device).unwrap();
+    let mut room = [0; 2048];
+    other.set_nonblocking(true).unwrap();
+    let mut next = |rig: &mut Rig| loop {
+        rig.turn();
+        if let Ok((length, from)) = other.recv_from(&mut room) {
+            assert_eq!(from, device);
+            return room[..length].to_vec();
+        }
+    };
+    let answer = next(&mut rig);
+    assert_eq!(Message::decode(&answer).unwrap().kind, Kind::Acknowledgement);
+    rig.driver.submit(0, 0);
+    let notification = next(&mut rig);
+    let notification = Message::decode(&notification).unwrap();
+    assert_eq!((notification.token, notification.number(option::OBSERVE)), (&b"two"[..], Some(2)));
+    other.send_to(&bytes(Message::empty(Kind::Acknowledgement, notification.id)), device).unwrap();
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Acknowledged { .. })) == 1);
+}
+
 #[test]
 fn whoever_else_sends_something_is_not_heard() {
     let (mut rig, device) = Rig::observed("");
-    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let stranger = UdpSocket::bind("127.0.0.9:0").unwrap();
     stranger.send_to(&request(code::GET, 1, b"x", "/3/0/0", &[], b""), device).unwrap();
     rig.send(device, b"\xff\xff");
     assert!(rig.is_silent(Nanos::from_millis(50)));

@@ -40,8 +40,10 @@ pub struct Devices {
     contents: Contents,
     devices: Vec<Device>,
     exchanges: Exchanges,
-    /// What was answered, by device and registration: a server that has lost its memory asks anew.
-    answered: Answered<(u32, u16)>,
+    /// The server's port for registrations.
+    port: u16,
+    /// What was answered, by device, registration and port: a server that has lost its memory asks anew.
+    answered: Answered<(u32, u16, u16)>,
     timers: Timers<Wake>,
     outgoing: Vec<Outgoing>,
     /// What answers are made of: their bytes, until they are sent.
@@ -118,14 +120,14 @@ enum Wake {
 pub enum Outgoing {
     /// The message of an exchange: its place, and the how manieth there.
     Exchange(u32, u32),
-    /// An answer of that device: which of the bytes it is.
-    Answer(u32, Range<usize>),
+    /// An answer of that device to that port: which of the bytes it is.
+    Answer(u32, u16, Range<usize>),
 }
 
 impl Devices {
     /// The devices of a share, none of them registered.
     pub fn new(context: &DriverContext) -> Devices {
-        let &DriverContext { ref plan, run, share, ref run_context, .. } = context;
+        let &DriverContext { ref plan, run, address, share, ref run_context, .. } = context;
         let mut random =
             random(plan.seed ^ u64::from(run.tag()), &[u64::from(share.index), 0x006c_776d_326d]);
         let pause = plan.connection.reconnect.0;
@@ -151,6 +153,7 @@ impl Devices {
             plan: plan.lwm2m.clone(),
             devices: (0..owned).map(|_| device(random.below(1 << 16) as u16)).collect(),
             exchanges: Exchanges::default(),
+            port: address.port(),
             answered: Answered::default(),
             timers: Timers::new(),
             outgoing: Vec::new(),
@@ -267,14 +270,14 @@ impl Devices {
         self.outgoing = unsent;
     }
 
-    /// The device and the bytes of a datagram; `None` of an exchange that has ended meanwhile.
-    pub fn datagram(&self, outgoing: &Outgoing) -> Option<(u32, &[u8])> {
+    /// The device of a datagram, the server's port that it goes to, and its bytes; `None` of an exchange that has ended meanwhile.
+    pub fn datagram(&self, outgoing: &Outgoing) -> Option<(u32, u16, &[u8])> {
         match outgoing {
             Outgoing::Exchange(place, turn) => {
                 let own = self.exchanges.get(*place).filter(|_| self.exchanges.turn(*place) == *turn)?;
-                Some((own.device, &own.datagram))
+                Some((own.device, own.port, &own.datagram))
             }
-            Outgoing::Answer(device, range) => Some((*device, self.answers.get(range.clone())?)),
+            Outgoing::Answer(device, port, range) => Some((*device, *port, self.answers.get(range.clone())?)),
         }
     }
 

@@ -24,6 +24,8 @@ pub struct Exchange {
     pub device: u32,
     pub purpose: Purpose,
     pub id: u16,
+    /// The server's port that it goes to.
+    pub port: u16,
     /// The whole message.
     pub datagram: Vec<u8>,
     /// Bytes of its content.

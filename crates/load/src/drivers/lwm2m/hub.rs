@@ -51,6 +51,8 @@ pub enum Reading {
 pub struct Datagram {
     /// The device that it is for, as a slot.
     pub slot: u32,
+    /// The server's port that it is from.
+    pub port: u16,
     /// Its bytes in the buffer.
     pub length: usize,
     /// How long it had lain in the kernel.
@@ -81,13 +83,14 @@ impl Hub {
         Ok(Hub { share, devices, platform, ways, sources, dropped: 0 })
     }
 
-    /// Sends a datagram of a device; whether there was room.
+    /// Sends a datagram of a device to a port of the server, which is the one for registrations where each device has a socket;
+    /// whether there was room.
     ///
     /// # Errors
     /// The platform cannot be reached: why, for people.
     pub fn send(
         &mut self,
-        slot: u32,
+        (slot, port): (u32, u16),
         datagram: &[u8],
         epoll: &OwnedFd,
         traffic: &mut Traffic,
@@ -95,7 +98,8 @@ impl Hub {
         let number = self.share.number(slot);
         let sent = match &mut self.ways {
             Ways::Shared(socket, platform) => {
-                socket.write_from(datagram, Ipv4Addr::from(FIRST + number), *platform)
+                let to = SocketAddrV4::new(*platform.ip(), port);
+                socket.write_from(datagram, Ipv4Addr::from(FIRST + number), to)
             }
             Ways::Own(sockets) => {
                 let Some(own) = sockets.get_mut(slot as usize) else { return Ok(false) };
@@ -124,26 +128,26 @@ impl Hub {
     /// # Errors
     /// The platform cannot be reached over it: why, for people.
     pub fn read(&mut self, ready: u32, scratch: &mut [u8], traffic: &mut Traffic) -> Result<Reading, String> {
-        let (slot, reading) = match &self.ways {
+        let (slot, port, reading) = match &self.ways {
             Ways::Own(sockets) => {
                 let Some(Some(socket)) = sockets.get(ready as usize) else { return Ok(Reading::Nothing) };
                 let reading = socket.read(scratch).map_err(refusal::told_of_datagram)?;
                 let Some(reading) = reading else { return Ok(Reading::Nothing) };
-                (ready, reading)
+                (ready, self.platform.port(), reading)
             }
             Ways::Shared(socket, platform) => {
                 // An error is that of no device: what was lost is asked for again.
                 let Ok(Some(read)) = socket.read_addressed(scratch) else { return Ok(Reading::Nothing) };
                 self.dropped = read.dropped.unwrap_or(self.dropped);
-                let is_theirs = read.from == Some(SocketAddr::V4(*platform));
-                let number = u32::from(read.to).checked_sub(FIRST).filter(|_| is_theirs);
+                let port = read.from.filter(|from| from.ip() == *platform.ip()).map(|from| from.port());
+                let number = u32::from(read.to).checked_sub(FIRST);
                 let own = number.filter(|number| *number < self.devices && self.share.owns(*number));
-                let Some(number) = own else { return Ok(Reading::Foreign) };
-                (self.share.slot(number), read.reading)
+                let (Some(number), Some(port)) = (own, port) else { return Ok(Reading::Foreign) };
+                (self.share.slot(number), port, read.reading)
             }
         };
         traffic.received_datagram(reading.length);
-        Ok(Reading::Datagram(Datagram { slot, length: reading.length, lag: reading.lag }))
+        Ok(Reading::Datagram(Datagram { slot, port, length: reading.length, lag: reading.lag }))
     }
 
     /// Datagrams that found no room at the socket of all devices since this was asked last.

@@ -100,8 +100,8 @@ impl Lwm2mDriver {
                 return true;
             }
             let at = clock.now();
-            let Some((slot, datagram)) = devices.datagram(outgoing) else { return false };
-            match hub.send(slot, datagram, readiness.epoll(), traffic) {
+            let Some((slot, port, datagram)) = devices.datagram(outgoing) else { return false };
+            match hub.send((slot, port), datagram, readiness.epoll(), traffic) {
                 Ok(true) => devices.was_sent(outgoing, at, events),
                 Ok(false) => {
                     refused += 1;
@@ -123,7 +123,7 @@ impl Lwm2mDriver {
                 Ok(Reading::Datagram(datagram)) => {
                     let at = self.readiness.received_at(self.clock.now(), datagram.lag);
                     let bytes = scratch.get(..datagram.length).unwrap_or_default();
-                    self.devices.incoming(datagram.slot, bytes, at, events);
+                    self.devices.incoming((datagram.slot, datagram.port), bytes, at, events);
                 }
                 Ok(Reading::Nothing) => break,
                 Err(reason) => {

@@ -9,6 +9,8 @@ use plimsoll_model::Nanos;
 pub struct Observation {
     /// What is observed.
     pub path: Path,
+    /// The server's port that wants it. It may be another one than that for registrations.
+    pub port: u16,
     /// The format of its notifications.
     pub content_format: u16,
     /// The newest number of a notification; these have 24 bits.
@@ -25,11 +27,20 @@ const NUMBERS: u32 = 1 << 24;
 
 impl Observation {
     /// A new one, whose answer is its first notification.
-    pub fn new(path: Path, token: &[u8], content_format: u16, now: Nanos) -> Observation {
+    pub fn new(path: Path, (port, token): (u16, &[u8]), content_format: u16, now: Nanos) -> Observation {
         let mut room = [0; LONGEST_TOKEN];
         room.iter_mut().zip(token).for_each(|(to, from)| *to = *from);
         let token_length = token.len().min(LONGEST_TOKEN) as u8;
-        Observation { path, content_format, number: 0, notified_at: now, id: 0, token: room, token_length }
+        Observation {
+            path,
+            port,
+            content_format,
+            number: 0,
+            notified_at: now,
+            id: 0,
+            token: room,
+            token_length,
+        }
     }
 
     /// The token that its notifications carry.
@@ -52,7 +63,9 @@ impl Observations {
     /// Adds one. What has the same token takes the place of what had it (RFC 7641 section 4.1), and so does what has the same path: a
     /// server that forgot a token observes anew. Its numbers go on from there (section 4.4); the first one of them.
     pub fn add(&mut self, mut new: Observation) -> u32 {
-        let replaced = |known: &Observation| known.token() == new.token() || known.path == new.path;
+        let replaced = |known: &Observation| {
+            (known.port == new.port && known.token() == new.token()) || known.path == new.path
+        };
         let before = self.0.iter().filter(|known| replaced(known)).map(|known| known.number + 1).max();
         self.0.retain(|known| !replaced(known));
         new.number = before.unwrap_or(0) % NUMBERS;
@@ -61,10 +74,10 @@ impl Observations {
         new.number
     }
 
-    /// Takes away what has that token; whether there was such a one.
-    pub fn cancel(&mut self, token: &[u8]) -> bool {
+    /// Takes away what a port wanted with that token; whether there was such a one.
+    pub fn cancel(&mut self, (port, token): (u16, &[u8])) -> bool {
         let before = self.0.len();
-        self.0.retain(|known| known.token() != token);
+        self.0.retain(|known| known.port != port || known.token() != token);
         self.0.len() < before
     }
 
@@ -99,7 +112,7 @@ mod tests {
     use super::*;
 
     fn observation(path: &str, token: &[u8]) -> Observation {
-        Observation::new(Path::parse(path).unwrap(), token, 0, Nanos::ZERO)
+        Observation::new(Path::parse(path).unwrap(), (5683, token), 0, Nanos::ZERO)
     }
 
     #[test]
@@ -112,7 +125,7 @@ mod tests {
         all.add(observation("/3/0", b"b"));
         assert_eq!(all.0.len(), 1);
         assert!(all.cover(Path::resource(3, 0, 9)) && !all.cover(Path::resource(3303, 0, 5700)));
-        assert!(!all.cancel(b"a") && all.cancel(b"b"));
+        assert!(!all.cancel((5683, b"a")) && !all.cancel((7, b"b")) && all.cancel((5683, b"b")));
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct Served<'a> {
     pub now: plimsoll_model::Nanos,
     /// Its newest message.
     pub message: &'a [u8],
+    /// The server's port that asks.
+    pub port: u16,
     /// The format that a value is read in where the server names none.
     pub preferred: u16,
 }
@@ -85,7 +87,7 @@ impl Served<'_> {
             (code::GET, _) if accept == Some(format::LINK) => self.discover(path, out),
             (code::GET, Some(0)) => self.observe(path, accept, request.token, out),
             (code::GET, Some(1)) => {
-                self.observations.cancel(request.token);
+                self.observations.cancel((self.port, request.token));
                 self.read(path, accept, out)
             }
             (code::GET, _) => self.read(path, accept, out),
@@ -134,7 +136,8 @@ impl Served<'_> {
     fn observe(&mut self, path: Path, accept: Option<u16>, token: &[u8], out: &mut Vec<u8>) -> Reply {
         let reply = self.read(path, accept, out);
         let Some(content_format) = reply.content_format else { return reply };
-        let number = self.observations.add(Observation::new(path, token, content_format, self.now));
+        let number =
+            self.observations.add(Observation::new(path, (self.port, token), content_format, self.now));
         Reply { observe: Some(number), ..reply }.then(Then::Notify)
     }
 

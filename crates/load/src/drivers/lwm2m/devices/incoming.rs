@@ -10,8 +10,14 @@ use plimsoll_model::Nanos;
 pub(super) const GOODBYE: usize = 2;
 
 impl Devices {
-    /// Takes a datagram for a device that came at that time.
-    pub fn incoming(&mut self, slot: u32, datagram: &[u8], at: Nanos, events: &mut Vec<Event>) {
+    /// Takes a datagram for a device that came from that port of the server at that time.
+    pub fn incoming(
+        &mut self,
+        (slot, port): (u32, u16),
+        datagram: &[u8],
+        at: Nanos,
+        events: &mut Vec<Event>,
+    ) {
         let Ok(message) = Message::decode(datagram) else {
             return events
                 .push(Event::Incident { reason: "a datagram of the server is no CoAP message".to_owned() });
@@ -22,9 +28,9 @@ impl Devices {
                 self.acknowledged(slot, message.id, at, events)
             }
             Kind::Reset => self.reset(slot, message.id, at, events),
-            _ if is_request => self.requested(slot, &message, at, events),
-            _ if message.code == code::EMPTY => self.say(slot, Kind::Reset, message.id),
-            _ => self.response(slot, &message, at, events),
+            _ if is_request => self.requested((slot, port), &message, at, events),
+            _ if message.code == code::EMPTY => self.say((slot, port), Kind::Reset, message.id),
+            _ => self.response((slot, port), &message, at, events),
         }
     }
 
@@ -80,9 +86,15 @@ impl Devices {
     }
 
     /// An answer to a request of a device, in its acknowledgement or by itself.
-    fn response(&mut self, slot: u32, answer: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
+    fn response(
+        &mut self,
+        (slot, port): (u32, u16),
+        answer: &Message<'_>,
+        at: Nanos,
+        events: &mut Vec<Event>,
+    ) {
         if answer.kind == Kind::Confirmable {
-            self.say(slot, Kind::Acknowledgement, answer.id);
+            self.say((slot, port), Kind::Acknowledgement, answer.id);
         }
         let place = self.exchanges.of_token(answer.token);
         let is_asked = |own: &Exchange| {
@@ -103,25 +115,31 @@ impl Devices {
         self.answered(place, answer, at, events);
     }
 
-    fn say(&mut self, slot: u32, kind: Kind, id: u16) {
+    fn say(&mut self, (slot, port): (u32, u16), kind: Kind, id: u16) {
         let begin = self.answers.len();
         Message::empty(kind, id).encode(&mut self.answers);
-        self.outgoing.push(Outgoing::Answer(slot, begin..self.answers.len()));
+        self.outgoing.push(Outgoing::Answer(slot, port, begin..self.answers.len()));
     }
 
     /// A request of the server: it is served once, however often it comes.
-    fn requested(&mut self, slot: u32, request: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
+    fn requested(
+        &mut self,
+        (slot, port): (u32, u16),
+        request: &Message<'_>,
+        at: Nanos,
+        events: &mut Vec<Event>,
+    ) {
         let lives = self.devices.get(slot as usize).map_or(0, |own| own.lives);
-        let key = RequestKey::of(request, (slot, lives));
+        let key = RequestKey::of(request, (slot, lives, port));
         let begin = self.answers.len();
         if let Some(answer) = self.answered.answer(&key) {
             self.answers.extend_from_slice(answer);
-            return self.outgoing.push(Outgoing::Answer(slot, begin..self.answers.len()));
+            return self.outgoing.push(Outgoing::Answer(slot, port, begin..self.answers.len()));
         }
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
-        let reply = self.serve(slot, request, at, &mut payload);
-        self.answer(slot, request, &reply, &payload);
+        let reply = self.serve((slot, port), request, at, &mut payload);
+        self.answer((slot, port), request, &reply, &payload);
         // Reading twice does no harm, and what was read may be long.
         if request.code != code::GET || reply.observe.is_some() {
             let answer = self.answers.get(begin..).unwrap_or_default().to_vec();
@@ -131,7 +149,13 @@ impl Devices {
         self.after(slot, reply.then, at, events);
     }
 
-    fn serve(&mut self, slot: u32, request: &Message<'_>, now: Nanos, payload: &mut Vec<u8>) -> Reply {
+    fn serve(
+        &mut self,
+        (slot, port): (u32, u16),
+        request: &Message<'_>,
+        now: Nanos,
+        payload: &mut Vec<u8>,
+    ) -> Reply {
         let device = self.number(slot);
         let mut message = std::mem::take(&mut self.content);
         message.clear();
@@ -145,7 +169,7 @@ impl Devices {
                 let objects = &self.objects;
                 let preferred = self.plan.format;
                 let mut served =
-                    Served { objects, own, observations, device, now, message: &message, preferred };
+                    Served { objects, own, observations, device, now, message: &message, port, preferred };
                 served.serve(request, payload)
             }
             None => Reply::of(code::NOT_FOUND),
@@ -154,7 +178,7 @@ impl Devices {
         reply
     }
 
-    fn answer(&mut self, slot: u32, request: &Message<'_>, reply: &Reply, payload: &[u8]) {
+    fn answer(&mut self, (slot, port): (u32, u16), request: &Message<'_>, reply: &Reply, payload: &[u8]) {
         self.options.clear();
         if let Some(number) = reply.observe {
             self.options.add_number(option::OBSERVE, number);
@@ -179,7 +203,7 @@ impl Devices {
             let (code, options, payload) = (code::TOO_LARGE, &[][..], &[][..]);
             Message { kind, code, id, token, options, payload }.encode(&mut self.answers);
         }
-        self.outgoing.push(Outgoing::Answer(slot, begin..self.answers.len()));
+        self.outgoing.push(Outgoing::Answer(slot, port, begin..self.answers.len()));
     }
 
     fn after(&mut self, slot: u32, then: Then, now: Nanos, events: &mut Vec<Event>) {

@@ -46,7 +46,7 @@ impl Devices {
         self.encoded.clear();
         self.options.encode(&mut self.encoded);
         let Some(exchange) = self.exchanges.get_mut(place) else { return };
-        (exchange.id, exchange.is_confirmable) = (id, true);
+        (exchange.id, exchange.port, exchange.is_confirmable) = (id, self.port, true);
         let (kind, options) = (Kind::Confirmable, self.encoded.as_slice());
         Message { kind, code: code::POST, id, token: &token, options, payload }
             .encode(&mut exchange.datagram);
@@ -225,7 +225,7 @@ impl Devices {
             let (kind, options, token) =
                 (Kind::NonConfirmable, self.encoded.as_slice(), &id.to_be_bytes()[..]);
             Message { kind, code: code::DELETE, id, token, options, payload: &[] }.encode(&mut self.answers);
-            self.outgoing.push(Outgoing::Answer(slot, begin..self.answers.len()));
+            self.outgoing.push(Outgoing::Answer(slot, self.port, begin..self.answers.len()));
         }
         std::mem::take(&mut own.is_ready)
     }
