@@ -68,17 +68,15 @@ pub fn argue(evidence: &Evidence<'_>) -> Argument {
     let slowed = |name: &&String| *name != super::effect::PROCESSORS;
     let missing: Vec<&str> = evidence.missing.iter().filter(slowed).map(String::as_str).collect();
     let is_of_components = |limit: &Limit| limit.component.is_some() || !limit.components.is_empty();
-    if let (Some(limit), Some(why)) =
-        (argument.limits.iter().find(|own| is_of_components(own)), for_subscribers(evidence))
-    {
-        return unknown(format!("{} may limit the load, or only wait: {why}", limit.name()));
-    }
-    match argument.limits.iter().find(|limit| is_of_components(limit)) {
-        Some(limit) if !missing.is_empty() => {
-            let (name, missing) = (limit.name(), missing.join(", "));
+    if let Some(limit) = argument.limits.iter().find(|limit| is_of_components(limit)) {
+        let name = limit.name();
+        if let Some(why) = for_subscribers(evidence) {
+            return unknown(format!("{name} may limit the load, or only wait: {why}"));
+        }
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
             return unknown(format!("{name} may limit the load, but {missing} could not be slowed"));
         }
-        _ => {}
     }
     if let Some(used) = evidence.generator.filter(|used| *used > GENERATOR) {
         let said = format!("against it: a load thread used {} of its processor", percent(used));

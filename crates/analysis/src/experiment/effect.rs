@@ -57,14 +57,14 @@ impl Effect {
     }
 }
 
-/// Seconds of some samples of a level.
-fn seconds(level: &LevelRecord, samples: &Range<u16>) -> f64 {
-    level.start.hold.as_secs_f64() / f64::from(level.start.samples.max(1)) * samples.len() as f64
+/// Seconds of so many samples of a level.
+pub fn seconds(level: &LevelRecord, samples: usize) -> f64 {
+    level.start.hold.as_secs_f64() / f64::from(level.start.samples.max(1)) * samples as f64
 }
 
 /// Operations per second that came to a good end in a part of a hold; `None` where a sample is missing.
 fn rate(level: &LevelRecord, samples: Range<u16>) -> Option<f64> {
-    let seconds = seconds(level, &samples);
+    let seconds = seconds(level, samples.len());
     let counts = samples.map(|sample| {
         let sample = level.samples.get(usize::from(sample))?.as_ref()?;
         Some(sample.counts.due.saturating_sub(sample.counts.refused))
@@ -190,7 +190,7 @@ pub fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)
         let beside = [untouched(place.checked_sub(1)), untouched(Some(place + 1))];
         let beside: Vec<f64> = beside.into_iter().flatten().collect();
         // Where nothing ended, half an operation stands for it.
-        let least = 0.5 / seconds(level, &(block.measured..block.end)).max(1e-9);
+        let least = 0.5 / seconds(level, (block.measured..block.end).len()).max(1e-9);
         let rate = (*rates.get(place)?).filter(|_| !beside.is_empty())?.max(least);
         let baseline = beside.iter().sum::<f64>() / beside.len() as f64;
         let dose = delivered(level, block, &perturbation, doses)?;

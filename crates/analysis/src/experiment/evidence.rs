@@ -1,6 +1,6 @@
 //! What an argument about limits rests on, beside the effects of slowing the parts.
 
-use super::effect::{PROCESSORS, student};
+use super::effect::{self, PROCESSORS, student};
 use super::in_turn::InTurn;
 use super::{Part, Path};
 use crate::usage;
@@ -145,8 +145,7 @@ impl<'a> Evidence<'a> {
                 let sums = threads.entry(usage.thread).or_default();
                 sums.iter_mut().zip(of).for_each(|(sum, own)| *sum += own);
             }
-            seconds +=
-                level.start.hold.as_secs_f64() / f64::from(level.start.samples.max(1)) * samples.len() as f64;
+            seconds += effect::seconds(level, samples.len());
             let seen = samples.iter().filter_map(|&sample| level.samples.get(usize::from(sample))?.as_ref());
             seen.for_each(|sample| of_untouched += sample.counts);
             // What is lost while a component is slowed leaves its place empty for long.
