@@ -115,14 +115,8 @@ pub(crate) enum MessageKind {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Resource {
-    /// True or false.
-    Boolean(bool),
-    /// A whole number.
-    Integer(i64),
-    /// A number.
-    Float(f64),
-    /// A text, with `{run}` and `{device}` as possible variables.
-    Text(String),
+    /// A value that stays.
+    Plain(Plain),
     /// Something that changes, or that a server may change.
     Detailed(Box<Detailed>),
 }

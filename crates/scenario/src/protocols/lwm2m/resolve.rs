@@ -191,10 +191,7 @@ fn of_every_device(lifetime: Nanos) -> Vec<ResourcePlan> {
 
 fn value(written: &Resource, at: &str, context: &mut Context<'_>) -> Option<ValuePlan> {
     match written {
-        Resource::Boolean(is_true) => plain(&Plain::Boolean(*is_true), at, context),
-        Resource::Integer(number) => plain(&Plain::Integer(*number), at, context),
-        Resource::Float(number) => plain(&Plain::Float(*number), at, context),
-        Resource::Text(text) => plain(&Plain::Text(text.clone()), at, context),
+        Resource::Plain(value) => plain(value, at, context),
         Resource::Detailed(detailed) => self::detailed(detailed, at, context),
     }
 }
