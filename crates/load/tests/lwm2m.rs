@@ -517,6 +517,10 @@ fn whoever_else_sends_something_is_not_heard() {
     let stranger = UdpSocket::bind("127.0.0.9:0").unwrap();
     stranger.send_to(&request(code::GET, 1, b"x", "/3/0/0", &[], b""), device).unwrap();
     rig.send(device, b"\xff\xff");
+    // A request in an acknowledgement is none.
+    let mut odd = request(code::GET, 1, b"x", "/3/0/0", &[], b"");
+    odd[0] |= 0x20;
+    rig.send(device, &odd);
     assert!(rig.is_silent(Nanos::from_millis(50)));
     assert_eq!(rig.count(|event| matches!(event, Event::Incident { .. })), 1, "the garbage of the server");
 }

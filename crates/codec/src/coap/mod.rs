@@ -9,6 +9,8 @@ pub use options::{OptionList, Options, option};
 
 /// The version that there is.
 const VERSION: u8 = 1;
+/// Largest payload of a UDP datagram over IPv4, in bytes.
+pub const LARGEST_DATAGRAM: usize = 65_507;
 /// Longest token, in bytes.
 pub const LONGEST_TOKEN: usize = 8;
 const PAYLOAD_MARKER: u8 = 0xff;
@@ -196,6 +198,16 @@ impl<'a> Message<'a> {
         self.option(number).and_then(options::read_number)
     }
 
+    /// Whether it is a request, rather than an answer or empty.
+    pub fn is_request(&self) -> bool {
+        self.code >> 5 == 0 && self.code != code::EMPTY
+    }
+
+    /// The format of the payload (section 5.10.3); `None` where it is not said.
+    pub fn content_format(&self) -> Option<u16> {
+        self.number(option::CONTENT_FORMAT).and_then(|number| u16::try_from(number).ok())
+    }
+
     /// The block that an option tells of: [`option::BLOCK1`] or [`option::BLOCK2`].
     pub fn block(&self, number: u16) -> Option<Block> {
         self.number(number).and_then(Block::from_number)
@@ -227,7 +239,7 @@ mod tests {
     fn the_example_of_the_standard_is_read_and_written() {
         let request = Message::decode(RFC_REQUEST).unwrap();
         assert_eq!((request.kind, request.code, request.id), (Kind::Confirmable, code::GET, 0x7d34));
-        assert_eq!(request.path(), "/temperature");
+        assert_eq!((request.path().as_str(), request.is_request()), ("/temperature", true));
         let mut path = OptionList::new();
         path.add_target(b"temperature");
         let mut written = Vec::new();
@@ -235,7 +247,8 @@ mod tests {
         assert_eq!(written, request.options);
         let response = Message::decode(RFC_RESPONSE).unwrap();
         assert_eq!((response.kind, response.code), (Kind::Acknowledgement, code::CONTENT));
-        assert_eq!(response.payload, b"22.3 C");
+        assert_eq!((response.payload, response.is_request()), (&b"22.3 C"[..], false));
+        assert!(!Message::empty(Kind::Confirmable, 1).is_request());
         let mut out = Vec::new();
         response.encode(&mut out);
         assert_eq!(out, RFC_RESPONSE);

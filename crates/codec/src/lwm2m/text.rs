@@ -73,7 +73,7 @@ mod tests {
 
         #[test]
         fn any_text_is_read_without_panic(text: String) {
-            prop_assert!(Kind::ALL.into_iter().filter_map(|kind| read(&text, kind)).count() <= Kind::ALL.len());
+            prop_assert!(Kind::ALL.into_iter().any(|kind| read(&text, kind).is_some()), "any text is one");
         }
     }
 }

@@ -194,10 +194,9 @@ impl Lwm2mTarget {
             return Ok(());
         }
         let Ok(message) = Message::decode(datagram) else { return Ok(()) };
-        let is_request = message.code >> 5 == 0 && message.code != code::EMPTY;
         match (message.kind, message.code) {
             (Kind::Confirmable, code::EMPTY) => self.say(Kind::Reset, message.id, from),
-            _ if is_request => self.serve(&message, from, at)?,
+            _ if message.is_request() => self.serve(&message, from, at)?,
             (Kind::Reset, _) | (_, code::EMPTY) => {
                 self.unanswered.retain(|_, request| request.id != message.id || request.to != from);
             }
@@ -318,10 +317,8 @@ impl Lwm2mTarget {
         };
         self.seen.notified += u64::from(what == "notified");
         self.seen.repeated += u64::from(is_repeated);
-        let content_format =
-            message.number(option::CONTENT_FORMAT).and_then(|number| u16::try_from(number).ok());
-        let values =
-            payload::read(content_format.unwrap_or_default(), path, message.payload).unwrap_or_default();
+        let values = payload::read(message.content_format().unwrap_or_default(), path, message.payload)
+            .unwrap_or_default();
         if values.is_empty() {
             return self.note(at, what, &endpoint, &path.to_string(), number.unwrap_or_default(), &[]);
         }

@@ -11,7 +11,7 @@ use super::message_ids::MessageIds;
 use crate::driver::Traffic;
 use crate::drivers::readiness;
 use crate::refusal;
-use plimsoll_codec::coap::{Kind, Malformed, Message, code};
+use plimsoll_codec::coap::{Kind, Malformed, Message};
 use plimsoll_model::Nanos;
 use rustix::io::Errno;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -73,11 +73,6 @@ pub enum Incoming<'a> {
     Part,
     /// The handshake is over, after so long: messages can go.
     Secured(Nanos),
-}
-
-/// Whether a message is a request, rather than an answer or empty.
-pub fn is_request(message: &Message<'_>) -> bool {
-    message.code >> 5 == 0 && message.code != code::EMPTY
 }
 
 impl Endpoint {
@@ -263,7 +258,7 @@ impl Endpoint {
             Ok(message) => message,
             Err(malformed) => return Ok(Incoming::Malformed(malformed)),
         };
-        if is_request(&message) && self.answer_again(&message, from, now, traffic) {
+        if message.is_request() && self.answer_again(&message, from, now, traffic) {
             return Ok(Incoming::Repeated);
         }
         Ok(Incoming::Message { message, from, lag })

@@ -2,12 +2,10 @@
 //! sent again.
 
 use crate::drivers::words;
-use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
+use plimsoll_codec::coap::{Block, Kind, LARGEST_DATAGRAM, Message, OptionList, code, option};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::CoapPlan;
 
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-pub const LARGEST_DATAGRAM: usize = 65_507;
 /// Largest content of a record of DTLS (RFC 6347 section 4.1), in bytes.
 const LARGEST_RECORD: usize = 1 << 14;
 /// Blocks where the scenario does not say, in bytes.

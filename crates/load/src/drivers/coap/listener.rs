@@ -2,7 +2,7 @@
 //! requests. The first part of a request's path is the subscriber's number.
 
 use super::channel::Peer;
-use super::endpoint::{Answer, Endpoint, Incoming, is_request};
+use super::endpoint::{Answer, Endpoint, Incoming};
 use super::message_ids::MessageIds;
 use crate::clock::Clock;
 use crate::content::Contents;
@@ -119,7 +119,7 @@ impl CoapListenerDriver {
         stamp: (Nanos, Option<Nanos>),
         events: &mut Vec<Event>,
     ) {
-        if is_request(message) {
+        if message.is_request() {
             self.serve(message, from, stamp, events);
         } else if message.kind == Kind::Confirmable {
             // A ping, or an answer to nobody.

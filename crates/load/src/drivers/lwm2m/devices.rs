@@ -24,8 +24,6 @@ use std::ops::Range;
 
 /// Bytes of answers that may wait for room in the kernel.
 const MOST_ANSWERS: usize = 1 << 20;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const LARGEST_DATAGRAM: usize = 65_507;
 
 /// See the module.
 pub struct Devices {
@@ -195,14 +193,17 @@ impl Devices {
         }
     }
 
+    /// Places of what a device has under way.
+    fn under_way(&self, slot: u32) -> Vec<u32> {
+        self.devices.get(slot as usize).map(|own| own.under_way.clone()).unwrap_or_default()
+    }
+
     /// Forgets what was not sent, and gives up what is under way.
     pub fn withdraw(&mut self, now: Nanos, events: &mut Vec<Event>) {
         self.devices.iter_mut().for_each(|own| own.queue.clear());
         self.waiting = 0;
         for slot in 0..self.devices.len() as u32 {
-            let under_way =
-                self.devices.get(slot as usize).map(|own| own.under_way.clone()).unwrap_or_default();
-            for place in under_way {
+            for place in self.under_way(slot) {
                 let is_message = |own: &Exchange| matches!(own.purpose, Purpose::Notify(_));
                 if self.exchanges.get(place).is_some_and(is_message) {
                     self.give_up(place, now, false, events);

@@ -26,8 +26,9 @@ pub struct Hub {
     platform: SocketAddr,
     ways: Ways,
     sources: Sources,
-    /// Datagrams that found no room at the shared socket, as the kernel told last.
+    /// Datagrams that found no room at the shared socket: as the kernel counts them, and as they were taken.
     dropped: u32,
+    taken: u32,
 }
 
 enum Ways {
@@ -80,7 +81,7 @@ impl Hub {
             }
             _ => Ways::Own((0..share.count(devices)).map(|_| None).collect()),
         };
-        Ok(Hub { share, devices, platform, ways, sources, dropped: 0 })
+        Ok(Hub { share, devices, platform, ways, sources, dropped: 0, taken: 0 })
     }
 
     /// Sends a datagram of a device to a port of the server, which is the one for registrations where each device has a socket;
@@ -151,10 +152,8 @@ impl Hub {
     }
 
     /// Datagrams that found no room at the socket of all devices since this was asked last.
-    pub fn take_dropped(&mut self, told: &mut u32) -> u32 {
-        let new = self.dropped.wrapping_sub(*told);
-        *told = self.dropped;
-        new
+    pub fn take_dropped(&mut self) -> u32 {
+        self.dropped.wrapping_sub(std::mem::replace(&mut self.taken, self.dropped))
     }
 
     /// Closes the sockets of single devices.

@@ -46,8 +46,6 @@ pub struct Lwm2mDriver {
     readiness: Readiness,
     devices: Devices,
     hub: Hub,
-    /// Datagrams that found no room at our socket, as far as they were told of.
-    dropped: u32,
     urgent: bool,
     /// Whether something found no room in the kernel.
     is_crowded: bool,
@@ -70,7 +68,6 @@ impl Lwm2mDriver {
             devices: Devices::new(context),
             hub: Hub::new(share, plan.devices, (address, sources), readiness.epoll())?,
             readiness,
-            dropped: 0,
             urgent: false,
             is_crowded: false,
             scratch: vec![0; READ_SIZE],
@@ -133,7 +130,7 @@ impl Lwm2mDriver {
             }
         }
         self.scratch = scratch;
-        let dropped = self.hub.take_dropped(&mut self.dropped);
+        let dropped = self.hub.take_dropped();
         if dropped > 0 {
             let reason = "datagrams of the server found no room at our socket".to_owned();
             events.push(Event::Incidents { reason, times: u64::from(dropped) });

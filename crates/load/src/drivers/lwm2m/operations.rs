@@ -176,8 +176,8 @@ impl Served<'_> {
 
     /// What a request writes, as the resources hold it.
     fn written(&self, path: Path, request: &Message<'_>) -> Result<Vec<(Path, Given<'static>)>, u8> {
-        let named = request.number(option::CONTENT_FORMAT).and_then(|number| u16::try_from(number).ok());
-        let content_format = named.unwrap_or(if path.depth() > 2 { format::TEXT } else { format::TLV });
+        let content_format =
+            request.content_format().unwrap_or(if path.depth() > 2 { format::TEXT } else { format::TLV });
         if !format::OF_VALUES.contains(&content_format) {
             return Err(code::UNSUPPORTED_FORMAT);
         }
@@ -249,10 +249,10 @@ impl Served<'_> {
         if object.object().is_some_and(|id| OWN_OBJECTS.contains(&id)) {
             return Reply::of(code::METHOD_NOT_ALLOWED);
         }
-        let named = request.number(option::CONTENT_FORMAT).and_then(|number| u16::try_from(number).ok());
         let taken = self.values().instances(object);
         let is_free = |id: &u16| !taken.iter().any(|own| own.instance() == Some(*id));
-        let named = payload::created_instance(named.unwrap_or(format::TLV), request.payload);
+        let named =
+            payload::created_instance(request.content_format().unwrap_or(format::TLV), request.payload);
         let id = named.or_else(|| (0..u16::MAX).find(is_free)).filter(is_free);
         let Some(instance) = id.and_then(|id| object.child(id)) else { return Reply::of(code::BAD_REQUEST) };
         let base = if named.is_some() { object } else { instance };

@@ -4,13 +4,12 @@ use super::dtls;
 use crate::config::Scenario;
 use crate::context::Context;
 use crate::plan::{CoapPlan, Endpoint, OptionValue, Piece, PlatformPlan, Protocol, RequestPlan, Template};
-use plimsoll_codec::coap::{code, option};
+use plimsoll_codec::coap::{LARGEST_DATAGRAM, code, option};
 use plimsoll_model::Nanos;
 
 /// Longest part of a path or query, in bytes (RFC 7252 section 5.10).
 const LONGEST_PART: usize = 255;
-/// Largest payload of a UDP datagram over IPv4, and of a record of DTLS (RFC 6347 section 4.1), in bytes.
-const LARGEST_DATAGRAM: usize = 65_507;
+/// Largest payload of a record of DTLS (RFC 6347 section 4.1), in bytes.
 const LARGEST_RECORD: usize = 1 << 14;
 /// What options leave free, for a block and what else is in a request, in bytes.
 const BESIDE_OPTIONS: usize = 1_024 + 64;

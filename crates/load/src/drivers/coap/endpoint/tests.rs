@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::drivers::coap::dtls::tests::{Server, pair};
+use plimsoll_codec::coap::code;
 use rustix::event::epoll::{self, CreateFlags};
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
 //! What comes from the server: acknowledgements, answers, and its own requests.
 
-use super::{Devices, Event, Exchange, LARGEST_DATAGRAM, Outgoing, Purpose};
+use super::{Devices, Event, Exchange, Outgoing, Purpose};
 use crate::drivers::coap::answered::RequestKey;
 use crate::drivers::lwm2m::operations::{Reply, Served, Then};
-use plimsoll_codec::coap::{Kind, Message, code, option};
+use plimsoll_codec::coap::{Kind, LARGEST_DATAGRAM, Message, code, option};
 use plimsoll_model::Nanos;
 
 /// Bytes of the token of a deregistration.
@@ -22,13 +22,14 @@ impl Devices {
             return events
                 .push(Event::Incident { reason: "a datagram of the server is no CoAP message".to_owned() });
         };
-        let is_request = message.code >> 5 == 0 && message.code != code::EMPTY;
         match message.kind {
+            // Neither acknowledgements nor resets carry requests (RFC 7252 section 4.3).
+            Kind::Acknowledgement | Kind::Reset if message.is_request() => {}
             Kind::Acknowledgement if message.code == code::EMPTY => {
                 self.acknowledged(slot, message.id, at, events)
             }
             Kind::Reset => self.reset(slot, message.id, at, events),
-            _ if is_request => self.requested((slot, port), &message, at, events),
+            _ if message.is_request() => self.requested((slot, port), &message, at, events),
             _ if message.code == code::EMPTY => self.say((slot, port), Kind::Reset, message.id),
             _ => self.response((slot, port), &message, at, events),
         }

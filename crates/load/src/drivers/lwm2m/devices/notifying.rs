@@ -1,9 +1,9 @@
 //! How devices notify whoever observes them of their messages.
 
-use super::{Devices, Event, LARGEST_DATAGRAM, Purpose, Standing};
+use super::{Devices, Event, Purpose, Standing};
 use crate::drivers::lwm2m::objects::message_value;
 use crate::drivers::lwm2m::observations::Observation;
-use plimsoll_codec::coap::{Kind, Message, code, option};
+use plimsoll_codec::coap::{Kind, LARGEST_DATAGRAM, Message, code, option};
 use plimsoll_codec::lwm2m::payload;
 use plimsoll_model::Nanos;
 
@@ -38,13 +38,13 @@ impl Devices {
 
     fn notify(&mut self, slot: u32, sequence: u32, now: Nanos, events: &mut Vec<Event>) {
         let (message, number) = (self.plan.message, self.number(slot));
-        if let Some(own) = self.devices.get_mut(slot as usize) {
-            own.newest = Some(sequence);
-        }
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        own.newest = Some(sequence);
+        let observers = own.observations.of(message).count();
         let mut content = std::mem::take(&mut self.content);
         content.clear();
         self.contents.render(number, sequence, &mut content);
-        for at in 0.. {
+        for at in 0..observers {
             let id = self.take_id(slot);
             let own = self.devices.get_mut(slot as usize);
             let observation = own.and_then(|own| own.observations.of(message).nth(at));

@@ -161,9 +161,8 @@ impl Devices {
 
     /// What a device has under way is given up, and whoever observed it is forgotten; whether it was ready.
     fn part(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) -> bool {
-        let under_way = self.devices.get(slot as usize).map(|own| own.under_way.clone()).unwrap_or_default();
         // What is put back stands in its order again.
-        under_way.into_iter().rev().for_each(|place| self.give_up(place, at, true, events));
+        self.under_way(slot).into_iter().rev().for_each(|place| self.give_up(place, at, true, events));
         let Some(own) = self.devices.get_mut(slot as usize) else { return false };
         own.observations.clear();
         (own.turns_at, own.renews_at, own.notifies_at) = (Nanos::MAX, Nanos::MAX, Nanos::MAX);
@@ -206,8 +205,7 @@ impl Devices {
 
     /// Says goodbye where that is wanted, and forgets what a device was about to send; whether it was ready.
     pub fn release(&mut self, slot: u32) -> bool {
-        let under_way = self.devices.get(slot as usize).map(|own| own.under_way.clone()).unwrap_or_default();
-        under_way.into_iter().for_each(|place| _ = self.end(place));
+        self.under_way(slot).into_iter().for_each(|place| _ = self.end(place));
         let id = self.take_id(slot);
         let Some(own) = self.devices.get_mut(slot as usize) else { return false };
         self.waiting -= own.queue.len();
