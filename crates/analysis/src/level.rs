@@ -11,6 +11,7 @@ pub use times::Times;
 use crate::achieved::Achieved;
 use crate::event_life::EventLife;
 use crate::generator::Generator;
+use crate::management::ManagementSummary;
 use crate::sizes::SizesSummary;
 use crate::stall::Stall;
 use crate::starvation::Starved;
@@ -196,6 +197,8 @@ pub struct LevelSummary {
     pub inference: Option<Inference>,
     /// What connections cost below MQTT; where the level connects devices, also before the hold.
     pub wire: WireSummary,
+    /// Device management beside messages; null where devices are not managed.
+    pub management: Option<ManagementSummary>,
     /// The load generator's own health.
     pub generator: Generator,
     /// Boxplot of the publish time, in seconds.

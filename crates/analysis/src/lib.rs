@@ -20,6 +20,7 @@ pub mod laws;
 pub mod level;
 pub mod limits;
 pub mod load_line;
+pub mod management;
 mod measured;
 mod memory;
 pub mod objective;

@@ -6,6 +6,7 @@ use crate::duplicates;
 use crate::event_life::EventLife;
 use crate::generator::Generator;
 use crate::level::{BoxplotSummary, LevelSummary, LevelVerdict, PopulationLevel, Times};
+use crate::management::ManagementSummary;
 use crate::sizes::SizesSummary;
 use crate::time_summary::{DifferenceSummary, TimeSummary};
 use crate::validity::{self, Evidence};
@@ -182,6 +183,8 @@ impl<'a> Seen<'a> {
         let mut of_connections = *counts;
         of_connections += self.before;
         level.wire = WireSummary::of(&of_connections, |metric| self.with_early(metric));
+        let observed = self.record.end.as_ref().and_then(|end| end.observed);
+        level.management = ManagementSummary::of(counts, |metric| self.merged(metric), observed);
     }
 
     /// Times, and what is told of them.

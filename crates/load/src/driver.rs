@@ -1,6 +1,7 @@
 //! The wall between the engine and a protocol.
 
 use plimsoll_codec::marker::Marker;
+use plimsoll_model::record::ObservedDevices;
 use plimsoll_model::{Counts, Nanos};
 use std::ops::AddAssign;
 
@@ -108,6 +109,18 @@ pub enum Event {
     },
     /// Something came that answers nothing of this run.
     Stray,
+    /// A device has new firmware.
+    Downloaded {
+        /// From the server's order to the last block; `None` where the server wrote it itself.
+        took: Option<Nanos>,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// A device could not download firmware.
+    DownloadFailed {
+        /// For people.
+        reason: String,
+    },
     /// An acknowledgement came that nothing in flight awaited.
     UnknownAck,
     /// The platform took responsibility for the message.
@@ -247,6 +260,8 @@ pub struct Traffic {
     pub datagram_bytes: u64,
     /// Datagrams of requests, those that were sent again counted once; none where a request is one packet.
     pub request_packets: u64,
+    /// Notifications of values that are no messages (LwM2M).
+    pub value_notifications: u64,
     /// What answered messages of devices.
     pub answers: Packets,
     /// What subscribers were notified of.
@@ -320,6 +335,7 @@ impl AddAssign for Traffic {
         self.datagrams += other.datagrams;
         self.datagram_bytes += other.datagram_bytes;
         self.request_packets += other.request_packets;
+        self.value_notifications += other.value_notifications;
         self.answers += other.answers;
         self.notifications += other.notifications;
         self.records_sent += other.records_sent;
@@ -356,6 +372,7 @@ impl Traffic {
         counts.answer_packets += self.answers.packets;
         counts.notification_packets += self.notifications.packets;
         counts.request_packets += self.request_packets;
+        counts.value_notifications += self.value_notifications;
         counts.answer_header_bytes += self.answers.header_bytes;
         counts.answer_content_bytes += self.answers.content_bytes;
         counts.notifications += self.notifications.count;
@@ -408,6 +425,11 @@ pub trait Driver {
     /// Traffic since the last call.
     fn take_traffic(&mut self) -> Traffic;
 
+    /// Who is observed among the devices that wait for that before they send; `None` where devices need not be.
+    fn observed(&self) -> Option<ObservedDevices> {
+        None
+    }
+
     /// Says goodbye on every connection.
     fn disconnect(&mut self);
 }
@@ -448,6 +470,10 @@ impl<D: Driver + ?Sized> Driver for Box<D> {
 
     fn take_traffic(&mut self) -> Traffic {
         (**self).take_traffic()
+    }
+
+    fn observed(&self) -> Option<ObservedDevices> {
+        (**self).observed()
     }
 
     fn disconnect(&mut self) {

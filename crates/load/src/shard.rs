@@ -626,6 +626,7 @@ impl<D: Driver> Shard<D> {
                 first_loss,
                 incident: (!told.is_empty()).then(|| told.join("; ")),
                 connected: self.connected,
+                observed: self.driver.observed(),
                 platform_gone: false,
                 outages,
                 repeated,

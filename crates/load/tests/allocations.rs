@@ -195,6 +195,7 @@ fn context(plan: &Arc<Plan>, run: RunId, address: SocketAddr, clock: Clock) -> D
         share: Share::WHOLE,
         subscribers: (Share::WHOLE, plan.subscribers.count),
         clock,
+        bootstrap: None,
         run_context,
         service: None,
     }

@@ -139,6 +139,7 @@ impl Rig {
             address,
             share: Share::WHOLE,
             clock,
+            bootstrap: None,
             run_context: Arc::default(),
             service: None,
         };

@@ -49,6 +49,7 @@ fn context(plan: &Arc<Plan>, address: SocketAddr, clock: Clock) -> DriverContext
         share: Share::WHOLE,
         subscribers: (Share::WHOLE, plan.subscribers.count),
         clock,
+        bootstrap: None,
         run_context,
         service: None,
     }

@@ -44,8 +44,17 @@ fn a_delivery_on_a_new_connection_has_the_stamp_of_its_bytes() {
     let (run, clock) = (RunId::from_bits(7), Clock::start());
     let (plan, share, run_context) = (Arc::new(plan), Share::WHOLE, Arc::default());
     let subscribers = (share, plan.subscribers.count);
-    let context =
-        DriverContext { plan, run, address: platform, share, subscribers, clock, run_context, service: None };
+    let context = DriverContext {
+        plan,
+        run,
+        address: platform,
+        bootstrap: None,
+        share,
+        subscribers,
+        clock,
+        run_context,
+        service: None,
+    };
     let mut driver = HttpListenerDriver::new(&context, &role, socket.into()).unwrap();
     let mut events = Vec::new();
     for _ in 0..3 {

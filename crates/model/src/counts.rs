@@ -80,6 +80,14 @@ pub struct Counts {
     pub tcp_shut_windows: u64,
     /// Segments that those connections sent again since they were looked at last.
     pub tcp_retransmissions: u64,
+    /// By time: notifications of values that are no messages (LwM2M).
+    pub value_notifications: u64,
+    /// By time: devices that have new firmware.
+    pub downloads: u64,
+    /// By time: bytes of that firmware.
+    pub download_bytes: u64,
+    /// By time: devices that could not download firmware.
+    pub downloads_failed: u64,
     /// Northbound queries that were due.
     pub queries: u64,
     /// Of them, those that were answered as the profile expects.
@@ -196,6 +204,10 @@ impl AddAssign for Counts {
         self.tcp_send_queue = self.tcp_send_queue.saturating_add(other.tcp_send_queue);
         self.tcp_shut_windows = self.tcp_shut_windows.saturating_add(other.tcp_shut_windows);
         self.tcp_retransmissions = self.tcp_retransmissions.saturating_add(other.tcp_retransmissions);
+        self.value_notifications = self.value_notifications.saturating_add(other.value_notifications);
+        self.downloads = self.downloads.saturating_add(other.downloads);
+        self.download_bytes = self.download_bytes.saturating_add(other.download_bytes);
+        self.downloads_failed = self.downloads_failed.saturating_add(other.downloads_failed);
         self.queries = self.queries.saturating_add(other.queries);
         self.queries_answered = self.queries_answered.saturating_add(other.queries_answered);
         self.queries_failed = self.queries_failed.saturating_add(other.queries_failed);

@@ -30,6 +30,8 @@ pub enum Metric {
     Outage,
     /// TCP connected to TLS secured, of one connection; the handshake of DTLS, of one session.
     HandshakeTime,
+    /// The server's order to the last block of an image that a device downloads.
+    DownloadTime,
     /// The kernel's smoothed round-trip time of one connection, at the end of a sample.
     TcpRtt,
     /// The kernel's least round-trip time of one connection, at the end of a sample.
@@ -55,7 +57,7 @@ pub enum Metric {
 }
 
 /// How many metrics there are.
-pub const METRIC_COUNT: usize = 23;
+pub const METRIC_COUNT: usize = 24;
 
 /// What is known of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,6 +259,16 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         owed: Owed::Nothing,
         observations: Observations::Independent,
         about: "TCP connected to TLS secured, or all of the handshake of DTLS; null without both.",
+    },
+    MetricRow {
+        metric: Metric::DownloadTime,
+        name: "download_time",
+        key: "management.download_time",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+        observations: Observations::Independent,
+        about: "The server's order to download firmware to the last block of it, of one device (LwM2M); null where none was downloaded.",
     },
     MetricRow {
         metric: Metric::TcpRtt,

@@ -95,6 +95,26 @@ pub struct PopulationEnd {
     pub outages: Option<LevelOutages>,
 }
 
+/// Devices that wait for somebody to observe their messages before they send any (LwM2M).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedDevices {
+    /// Those that are observed.
+    pub observed: u32,
+    /// Those that are registered and not observed: they send nothing.
+    pub unobserved: u32,
+}
+
+impl std::ops::Add for ObservedDevices {
+    type Output = ObservedDevices;
+
+    fn add(self, other: ObservedDevices) -> ObservedDevices {
+        ObservedDevices {
+            observed: self.observed + other.observed,
+            unobserved: self.unobserved + other.unobserved,
+        }
+    }
+}
+
 /// How a level ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LevelEnd {
@@ -116,6 +136,9 @@ pub struct LevelEnd {
     /// Devices that were connected at the end.
     #[serde(default)]
     pub connected: u32,
+    /// Who was observed at the end; `None` where devices need not be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<ObservedDevices>,
     /// Whether the platform was gone at the end: a component died, or nothing came to its end any more, in the drain neither.
     #[serde(default)]
     pub platform_gone: bool,
@@ -179,6 +202,7 @@ impl LevelEnd {
                 .min_by_key(|loss| loss.due_in_hold),
             incident: (!texts.is_empty()).then(|| texts.join("; ")),
             connected: self.connected + other.connected,
+            observed: self.observed.into_iter().chain(other.observed).reduce(std::ops::Add::add),
             platform_gone: self.platform_gone || other.platform_gone,
             outages: self.outages.into_iter().chain(other.outages).reduce(LevelOutages::merged),
             repeated: other.repeated.into_iter().fold(self.repeated, |mut all, (status, times)| {

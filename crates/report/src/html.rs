@@ -15,6 +15,7 @@ mod level;
 mod limits;
 mod lives;
 mod load_line;
+mod management;
 mod outages;
 mod parts;
 mod percentiles;
@@ -149,6 +150,9 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
         }
         if wire::told(summary) {
             sections.push(section("wire", "Below the protocol", wire::body(summary)));
+        }
+        if management::told(summary) {
+            sections.push(section("management", "Device management", management::body(summary)));
         }
         if lives::told(summary) {
             sections.push(section("lives", "Lives of events", lives::body(summary)));

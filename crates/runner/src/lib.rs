@@ -348,6 +348,9 @@ fn with_token(
     })
 }
 
+/// The platform's port at which LwM2M devices are bootstrapped.
+const BOOTSTRAP: &str = "bootstrap";
+
 /// Where a population finds the platform, and where requests of the controller about it go.
 struct Reached {
     addresses: Addresses,
@@ -379,7 +382,9 @@ impl Reached {
     fn at(plan: &Plan, platform: &Platform, devices: SocketAddr) -> Reached {
         let http = platform.http_addresses(&plan.platform, devices);
         let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.port.as_deref());
-        Reached { addresses: Addresses { devices, queriers: http.of(query_port), stage_log: None }, http }
+        let bootstrap = http.of(Some(BOOTSTRAP)).filter(|_| plan.lwm2m.bootstrap);
+        let queriers = http.of(query_port);
+        Reached { addresses: Addresses { devices, queriers, bootstrap, stage_log: None }, http }
     }
 }
 

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   plimsoll target lwm2m --port 5683 --record record.csv
   plimsoll target lwm2m --observe 3303/0/5700 --format senml-json
+  plimsoll target lwm2m --bootstrap-port 5783 --firmware 102400
 
 A line of the record has the time (CLOCK_MONOTONIC), what came, whose it
 was, the path, the number of the notification, and the value in hexadecimal
@@ -36,6 +37,12 @@ pub struct Lwm2m {
     /// Put away each N-th datagram, as if the network had lost it (default: never)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     lose_every: Option<u64>,
+    /// UDP port at which devices are bootstrapped, 0 for a free one (default: they are not)
+    #[arg(long, value_name = "PORT")]
+    bootstrap_port: Option<u16>,
+    /// Tell each device that has notified of new firmware of so many bytes
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    firmware: Option<u32>,
     /// Where to write what comes
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -72,6 +79,8 @@ impl Lwm2m {
                 Format::SenmlCbor => format::SENML_CBOR,
             }),
             lose_every: self.lose_every,
+            bootstrap_port: self.bootstrap_port,
+            firmware: self.firmware.map(|bytes| bytes as usize),
             record: self.record,
         };
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
@@ -79,11 +88,23 @@ impl Lwm2m {
         let target = Lwm2mTarget::bind(settings).map_err(|error| undoable(&error))?;
         let address = target.address().map_err(|error| undoable(&error))?;
         say(&format!("listening on coap://{address}\n"));
+        if let Some(address) = target.bootstrap_address().map_err(|error| undoable(&error))? {
+            say(&format!("bootstrapping devices on coap://{address}\n"));
+        }
         let seen = target.run(&stop).map_err(|error| undoable(&error))?;
         say(&format!(
             "{} registrations, {} updates, {} notifications, {} that came again\n",
             seen.registered, seen.updated, seen.notified, seen.repeated
         ));
+        for (count, what) in [
+            (seen.bootstrapped, "devices bootstrapped"),
+            (seen.sent, "messages sent of themselves"),
+            (seen.downloaded, "images downloaded"),
+        ] {
+            if count > 0 {
+                say(&format!("{count} {what}\n"));
+            }
+        }
         Ok(exit_code::MET)
     }
 }

@@ -5,23 +5,30 @@ use plimsoll_codec::marker::Marker;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 
 /// A target that runs until it is dropped.
 struct Target {
     child: Child,
     address: String,
+    lines: BufReader<ChildStdout>,
 }
 
 impl Target {
     fn start(bench: &Bench, options: &[&str]) -> Target {
         let arguments = ["target", "lwm2m", "--record", "record.csv"].iter().chain(options);
         let mut child = bench.plimsoll(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
-        Target { child, address }
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let address = next(&mut lines, "listening on ");
+        Target { child, address, lines }
+    }
+
+    /// The port at which it bootstraps devices.
+    fn bootstrap_port(&mut self) -> u16 {
+        let address = next(&mut self.lines, "bootstrapping devices on coap://");
+        address.parse::<SocketAddr>().unwrap().port()
     }
 
     /// Ends it as a user would.
@@ -30,6 +37,13 @@ impl Target {
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());
     }
+}
+
+/// What stands behind these words in the next line.
+fn next(lines: &mut impl BufRead, words: &str) -> String {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    line.trim().strip_prefix(words).unwrap_or_else(|| panic!("{line}")).to_owned()
 }
 
 impl Drop for Target {
@@ -54,7 +68,7 @@ fn record(path: &Path) -> (BTreeMap<String, u64>, BTreeMap<(u32, u32), u64>) {
     for line in fs::read_to_string(path).unwrap().lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         *lines.entry(fields[1].to_owned()).or_default() += 1;
-        if fields[1] == "notified" {
+        if ["notified", "sent"].contains(&fields[1]) && fields[3] == "/19/0/0" {
             let digits: Vec<u8> = (0..fields[5].len())
                 .step_by(2)
                 .map(|at| u8::from_str_radix(&fields[5][at..at + 2], 16).unwrap())
@@ -101,4 +115,63 @@ fn lost_datagrams_are_repeated_and_each_message_counts_once() {
     assert!(count(level, "retransmitted") > sent / 20, "{finished:?}");
     assert_eq!(messages.len() as u64, sent, "{lines:?}");
     assert!(messages.values().all(|times| *times == 1));
+}
+
+#[test]
+fn devices_that_are_bootstrapped_download_firmware_while_they_notify() {
+    let bench = Bench::beside_others();
+    let mut target = Target::start(&bench, &["--bootstrap-port", "0", "--firmware", "20480"]);
+    let port = target.bootstrap_port();
+    let text = scenario(&target.address, "lwm2m: { bootstrap: true, firmware: {} }")
+        .replace("lwm2m, address", &format!("lwm2m, ports: {{ bootstrap: {port} }}, address"));
+    let finished = bench.run(&text);
+    target.end();
+    let (lines, messages) = record(&bench.path("record.csv"));
+    let level = finished.level(0);
+    let sent = count(level, "sent");
+    assert_eq!((count(level, "acknowledged"), messages.len() as u64), (sent, sent), "{finished:?}");
+    assert_eq!((lines.get("registered"), lines.get("downloaded")), (Some(&40), Some(&40)), "{lines:?}");
+    let management = &level["management"];
+    for (key, expected) in
+        [("observed", 40), ("unobserved", 0), ("downloads", 40), ("download_bytes", 40 * 20_480)]
+    {
+        assert_eq!(count(management, key), expected, "{key}: {management}");
+    }
+    assert_eq!(count(&management["download_time"], "n"), 40, "{management}");
+}
+
+#[test]
+fn what_devices_send_of_themselves_is_what_the_server_recorded() {
+    let bench = Bench::beside_others();
+    let target = Target::start(&bench, &["--lose-every", "9", "--observe", "3/0/0"]);
+    let more = "lwm2m: { version: 1.1, send: true }\ncoap: { ack_timeout: 100ms }";
+    let finished = bench.run(&scenario(&target.address, more));
+    target.end();
+    let (lines, messages) = record(&bench.path("record.csv"));
+    let level = finished.level(0);
+    let sent = count(level, "sent");
+    assert_eq!((count(level, "acknowledged"), messages.len() as u64), (sent, sent), "{finished:?} {lines:?}");
+    assert!(messages.values().all(|times| *times == 1), "{lines:?}");
+    assert_eq!(lines.get("notified"), None);
+}
+
+#[test]
+fn values_that_change_are_notified_beside_messages() {
+    let bench = Bench::beside_others();
+    let observed = ["--observe", "19/0/0", "--observe", "3303/0/5700", "--format", "senml-json"];
+    let target = Target::start(&bench, &observed);
+    let walk = "lwm2m: { resources: { 3303/0/5700: { walk: { min: 0, max: 90, step: 1, every: 200ms } } } }";
+    let finished = bench.run(&scenario(&target.address, walk));
+    target.end();
+    let level = finished.level(0);
+    let lines = fs::read_to_string(bench.path("record.csv")).unwrap();
+    let values =
+        lines.lines().filter(|line| line.contains(",notified,") && line.contains("/3303/0/5700")).count();
+    let counted = count(&level["management"], "value_notifications");
+    // The record has those before and after the hold, too.
+    assert!(
+        (350..=440).contains(&counted) && values as u64 >= counted,
+        "{counted} of {values}"
+    );
+    assert_eq!(count(level, "acknowledged"), count(level, "sent"), "{finished:?}");
 }

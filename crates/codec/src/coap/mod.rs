@@ -45,6 +45,8 @@ pub mod code {
     pub const CONTINUE: u8 = 0x5f;
     /// 4.00 Bad Request.
     pub const BAD_REQUEST: u8 = 0x80;
+    /// 4.01 Unauthorized.
+    pub const UNAUTHORIZED: u8 = 0x81;
     /// 4.02 Bad Option.
     pub const BAD_OPTION: u8 = 0x82;
     /// 4.04 Not Found.

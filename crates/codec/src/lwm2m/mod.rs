@@ -34,6 +34,8 @@ pub mod format {
     pub const OLD_TLV: u16 = 1542;
     /// The number of plain text of those servers.
     pub const OLD_TEXT: u16 = 1541;
+    /// Those that name the path of each value, so that a message may have several paths.
+    pub const OF_SEVERAL_PATHS: [u16; 2] = [SENML_JSON, SENML_CBOR];
     /// Those that carry values.
     pub const OF_VALUES: [u16; 7] = [TEXT, OPAQUE, SENML_JSON, SENML_CBOR, TLV, OLD_TLV, OLD_TEXT];
 }

@@ -76,6 +76,19 @@ pub fn read(content_format: u16, base: Path, payload: &[u8]) -> Result<Vec<(Path
     if values.iter().all(is_inside) { Ok(values) } else { Err(malformed("a value outside of its path")) }
 }
 
+/// Reads the paths that a composite request names; values that stand there are left aside.
+///
+/// # Errors
+/// The payload is malformed, names what is no path, or its format is none of several paths.
+pub fn read_paths(content_format: u16, payload: &[u8]) -> Result<Vec<Path>, Malformed> {
+    let path = |record: Record<'_>| record.path().ok_or(malformed("a record without a path"));
+    match content_format {
+        format::SENML_JSON => json::read(payload)?.into_iter().map(path).collect(),
+        format::SENML_CBOR => cbor::read(payload)?.into_iter().map(path).collect(),
+        _ => Err(malformed("a format that names no paths")),
+    }
+}
+
 /// The instance that a payload creates, where it says which.
 pub fn created_instance(content_format: u16, payload: &[u8]) -> Option<u16> {
     match content_format {
@@ -210,6 +223,14 @@ mod tests {
         assert_eq!(created_instance(format::TLV, &wrapped), Some(7));
         assert_eq!(created_instance(format::TLV, &bare), None);
         assert_eq!(created_instance(format::SENML_JSON, br#"[{"n":"/3303/7/5700","v":1}]"#), Some(7));
+    }
+
+    #[test]
+    fn a_composite_request_names_paths() {
+        let named = br#"[{"n":"/3/0/9"},{"bn":"/3303/","n":"0/5700"}]"#;
+        assert_eq!(read_paths(format::SENML_JSON, named).unwrap(), [path("/3/0/9"), path("/3303/0/5700")]);
+        assert!(read_paths(format::SENML_JSON, br#"[{"n":"x"}]"#).is_err());
+        assert!(read_paths(format::TLV, named).is_err());
     }
 
     #[test]

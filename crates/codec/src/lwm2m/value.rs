@@ -105,6 +105,18 @@ impl Given<'_> {
             _ => return None,
         })
     }
+
+    /// The same with bytes of its own.
+    pub fn into_owned(self) -> Given<'static> {
+        match self {
+            Given::Integer(number) => Given::Integer(number),
+            Given::Float(number) => Given::Float(number),
+            Given::Boolean(is_true) => Given::Boolean(is_true),
+            Given::Text(text) => Given::Text(text.into_owned().into()),
+            Given::Bytes(bytes) => Given::Bytes(bytes.into_owned().into()),
+            Given::ObjectLink(object, instance) => Given::ObjectLink(object, instance),
+        }
+    }
 }
 
 impl From<Value<'_>> for Given<'static> {

@@ -19,6 +19,8 @@ pub struct DriverContext {
     pub run: RunId,
     /// Where these clients reach the platform.
     pub address: SocketAddr,
+    /// Where devices learn of the platform before, where it has such a server (LwM2M).
+    pub bootstrap: Option<SocketAddr>,
     /// Which devices of the population belong to the shard.
     pub share: Share,
     /// Which subscribers do, and how many connect by this plan in all shards.

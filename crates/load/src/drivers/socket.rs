@@ -84,6 +84,14 @@ impl Socket {
         Ok(Socket { descriptor })
     }
 
+    /// Has a socket for datagrams speak to another address from now on.
+    ///
+    /// # Errors
+    /// The kernel knows no way there.
+    pub fn turn_to(&self, address: SocketAddr) -> Result<(), Errno> {
+        net::connect(&self.descriptor, &address)
+    }
+
     /// Takes over a socket for datagrams from anybody.
     pub fn bound(socket: UdpSocket) -> std::io::Result<Socket> {
         socket.set_nonblocking(true)?;

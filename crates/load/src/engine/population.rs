@@ -64,7 +64,7 @@ impl Population<'_> {
     pub(super) fn start(&self, parts: &RunParts<'_>) -> Result<Started, EngineError> {
         let &Population { number, plan, addresses, run_context } = self;
         let &RunParts { run, clock, processors, precedence, .. } = parts;
-        let Addresses { devices: address, stage_log, .. } = *addresses;
+        let Addresses { devices: address, bootstrap, stage_log, .. } = *addresses;
         let of = processors.len().max(1) as u32;
         let own = plan.own_subscribers();
         let first_subscriber = plan.population.first_subscriber;
@@ -85,6 +85,7 @@ impl Population<'_> {
                 plan: Arc::clone(plan),
                 run,
                 address,
+                bootstrap,
                 share,
                 subscribers: (share.from(first_subscriber), own),
                 clock,

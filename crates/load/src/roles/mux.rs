@@ -4,6 +4,7 @@
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::{BoxedPart, StageReader};
 use plimsoll_model::Nanos;
+use plimsoll_model::record::ObservedDevices;
 use plimsoll_scenario::plan::LoadPlan;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -203,6 +204,10 @@ impl Driver for RoleMux {
         let mut all = self.devices.take_traffic();
         all += listened;
         all
+    }
+
+    fn observed(&self) -> Option<ObservedDevices> {
+        self.devices.observed()
     }
 
     fn disconnect(&mut self) {

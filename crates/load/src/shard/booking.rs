@@ -142,6 +142,18 @@ impl<D: Driver> Shard<D> {
                 self.recorder.time(now, Metric::RetransmissionDelay, after);
             }
             Event::RoundTrip { took } => self.recorder.time(now, Metric::RequestRtt, took),
+            Event::Downloaded { took, bytes } => {
+                if let Some(took) = took {
+                    self.recorder.time(now, Metric::DownloadTime, took);
+                }
+                let counts = self.recorder.counts(now);
+                counts.downloads += 1;
+                counts.download_bytes += bytes;
+            }
+            Event::DownloadFailed { reason } => {
+                self.recorder.counts(now).downloads_failed += 1;
+                self.incident(reason);
+            }
             Event::Stray => self.recorder.counts(now).foreign += 1,
             Event::UnknownAck => self.recorder.counts(now).unknown_acks += 1,
             Event::Secured { took, resumed } => {

@@ -3,185 +3,21 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod rig;
+mod updating;
+mod values;
+
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
 use plimsoll_codec::lwm2m::link::Links;
 use plimsoll_codec::lwm2m::{Path, format, payload};
 use plimsoll_codec::marker::Marker;
-use plimsoll_load::clock::Clock;
-use plimsoll_load::driver::{Client, Driver, Event};
-use plimsoll_load::drivers::DriverContext;
-use plimsoll_load::drivers::lwm2m::Lwm2mDriver;
-use plimsoll_load::share::Share;
-use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::Plan;
-use plimsoll_scenario::{Environment, SourceFile, load};
+use plimsoll_load::driver::{Driver, Event};
+use plimsoll_model::Nanos;
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
+use std::net::UdpSocket;
 use std::time::Duration;
 
-/// A test that waits longer than this hangs.
-const LONGEST: Nanos = Nanos::from_secs(20);
-const MESSAGE: &str = "/19/0/0";
-
-/// Devices, and the server's socket, which the tests speak for.
-struct Rig {
-    driver: Lwm2mDriver,
-    clock: Clock,
-    events: Vec<Event>,
-    server: UdpSocket,
-}
-
-impl Rig {
-    fn new(devices: u32, more: &str) -> Rig {
-        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-        server.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
-        let address = server.local_addr().unwrap();
-        let connection = match more.starts_with("connection") {
-            true => "",
-            false => "connection: { timeout: 400ms, reconnect: { from: 10ms, to: 20ms } }\n",
-        };
-        let text = format!(
-            "name: scripted\nplatform: {{ profile: lwm2m, address: \"coap://{address}\" }}\n\
-             population: {{ devices: {devices} }}\n{connection}load: {{ levels: [1] }}\n{more}\n"
-        );
-        let profile = |name: &str| match name {
-            "lwm2m" => Ok(include_str!("../../../platforms/lwm2m.yaml").to_owned()),
-            _ => Err("none".to_owned()),
-        };
-        let environment = Environment { profile: &profile, variable: &|_| None };
-        let plan = load(&SourceFile { name: "test".into(), text }, &[], &environment);
-        let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
-        let (run, clock) = (RunId::from_bits(7), Clock::start());
-        let context = DriverContext {
-            subscribers: (Share::WHOLE, 0),
-            plan,
-            run,
-            address,
-            share: Share::WHOLE,
-            clock,
-            run_context: Arc::default(),
-            service: None,
-        };
-        let driver = Lwm2mDriver::new(&context).unwrap();
-        let mut rig = Rig { driver, clock, events: Vec::new(), server };
-        (0..devices).for_each(|device| assert!(rig.driver.connect(Client::Device(device))));
-        rig
-    }
-
-    /// A device that is registered and observed.
-    fn observed(more: &str) -> (Rig, SocketAddr) {
-        let mut rig = Rig::new(1, more);
-        let device = rig.register("rd/5");
-        let answer = rig.ask(device, &request(code::GET, 1, b"obs", MESSAGE, &[(option::OBSERVE, 0)], b""));
-        assert_eq!(Message::decode(&answer).unwrap().code, code::CONTENT);
-        rig.until(|rig| rig.count(|event| matches!(event, Event::Ready { .. })) == 1);
-        rig.events.clear();
-        (rig, device)
-    }
-
-    fn turn(&mut self) {
-        self.driver.poll(self.clock.now() + Nanos::from_millis(1), &mut self.events);
-    }
-
-    fn until(&mut self, done: impl Fn(&Rig) -> bool) {
-        let end = self.clock.now() + LONGEST;
-        while !done(self) {
-            assert!(self.clock.now() < end, "it never came: {:?}", self.events);
-            self.turn();
-        }
-    }
-
-    /// The next datagram that comes to the server.
-    fn next(&mut self) -> (SocketAddr, Vec<u8>) {
-        let (end, mut room) = (self.clock.now() + LONGEST, [0; 2048]);
-        loop {
-            self.turn();
-            if let Ok((length, from)) = self.server.recv_from(&mut room) {
-                return (from, room[..length].to_vec());
-            }
-            assert!(self.clock.now() < end, "nothing came: {:?}", self.events);
-        }
-    }
-
-    /// Nothing comes to the server for a while.
-    fn is_silent(&mut self, span: Nanos) -> bool {
-        let (end, mut room) = (self.clock.now() + span, [0; 2048]);
-        while self.clock.now() < end {
-            self.turn();
-            if self.server.recv_from(&mut room).is_ok() {
-                return false;
-            }
-        }
-        true
-    }
-
-    fn send(&mut self, to: SocketAddr, datagram: &[u8]) {
-        self.server.send_to(datagram, to).unwrap();
-    }
-
-    /// What a device answers to a request of the server.
-    fn ask(&mut self, device: SocketAddr, request: &[u8]) -> Vec<u8> {
-        self.send(device, request);
-        let (from, answer) = self.next();
-        assert_eq!(from, device);
-        answer
-    }
-
-    /// Answers the registration that comes next; the device's address.
-    fn register(&mut self, location: &str) -> SocketAddr {
-        let (device, datagram) = self.next();
-        let request = Message::decode(&datagram).unwrap();
-        assert_eq!((request.code, request.path().as_str()), (code::POST, "/rd"));
-        self.send(device, &created(&request, location));
-        device
-    }
-
-    fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
-        self.events.iter().filter(|event| wanted(event)).count()
-    }
-}
-
-fn bytes(message: Message<'_>) -> Vec<u8> {
-    let mut out = Vec::new();
-    message.encode(&mut out);
-    out
-}
-
-fn request(code: u8, id: u16, token: &[u8], path: &str, numbers: &[(u16, u32)], payload: &[u8]) -> Vec<u8> {
-    let (mut list, mut options) = (OptionList::new(), Vec::new());
-    list.add_target(path.as_bytes());
-    numbers.iter().for_each(|(number, value)| list.add_number(*number, *value));
-    list.encode(&mut options);
-    bytes(Message { kind: Kind::Confirmable, code, id, token, options: &options, payload })
-}
-
-fn answer(request: &Message<'_>, code: u8, list: &OptionList) -> Vec<u8> {
-    let mut options = Vec::new();
-    list.encode(&mut options);
-    bytes(Message { kind: Kind::Acknowledgement, code, options: &options, payload: b"", ..*request })
-}
-
-fn created(request: &Message<'_>, location: &str) -> Vec<u8> {
-    let mut list = OptionList::new();
-    location.split('/').for_each(|part| list.add(option::LOCATION_PATH, part.as_bytes()));
-    answer(request, code::CREATED, &list)
-}
-
-fn queries(request: &Message<'_>) -> Vec<String> {
-    let queries = request.options().filter(|(number, _)| *number == option::URI_QUERY);
-    queries.map(|(_, value)| String::from_utf8(value.to_vec()).unwrap()).collect()
-}
-
-/// The bytes of a message in a notification.
-fn notified(notification: &Message<'_>) -> Vec<u8> {
-    let path = Path::parse(MESSAGE).unwrap();
-    let content_format = notification.number(option::CONTENT_FORMAT).unwrap() as u16;
-    let values = payload::read(content_format, path, notification.payload).unwrap();
-    let value = values[0].1.as_kind(plimsoll_codec::lwm2m::Kind::Opaque);
-    let Some(plimsoll_codec::lwm2m::Value::Opaque(bytes)) = value else { panic!("{values:?}") };
-    bytes.to_vec()
-}
+use rig::*;
 
 #[test]
 fn a_device_says_what_it_is_and_where_it_may_be_reached() {

@@ -28,6 +28,7 @@ pub fn render(summary: &Summary) -> String {
     out += &northbound(summary);
     out += &event_lives(summary);
     out += &wire(summary);
+    out += &management(summary);
     out += &sizes(summary);
     out += &rises(summary);
     out += &ledger(summary);
@@ -174,6 +175,19 @@ fn wire(summary: &Summary) -> String {
         }
     }
     if out.is_empty() { out } else { format!("\nconnections\n{out}") }
+}
+
+/// Device management beside messages, where devices are managed.
+fn management(summary: &Summary) -> String {
+    let mut out = String::new();
+    for level in &summary.levels {
+        let told = level.management.as_ref().map(|own| own.in_words(time)).unwrap_or_default();
+        if !told.is_empty() {
+            out += &wrapped(&format!("{}: {}", level.load, told.join("; ")), "  ").join("\n");
+            out.push('\n');
+        }
+    }
+    if out.is_empty() { out } else { format!("\ndevice management\n{out}") }
 }
 
 /// What a message weighs at the lowest level: levels rarely differ in that.

@@ -62,7 +62,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let message = message::resolve(&mut scenario.message, target, platform.as_ref(), feed, context);
     let coap = coap::resolve(&scenario, address, context);
     let http = http::resolve(&scenario.http, context);
-    let lwm2m = lwm2m::resolve(&scenario, platform.as_ref(), message.as_ref(), context);
+    let lwm2m = lwm2m::resolve(&scenario, platform.as_ref(), (message.as_ref(), &columns), context);
     let gateway = gateway::resolve(&scenario.gateway, context);
     if let Some(platform) = &platform {
         coap::check_target(platform, context);

@@ -1,12 +1,15 @@
 //! A small server of LwM2M, for tests and rehearsal: devices register, it observes the resources that it was told of, and keeps a
-//! record of all that comes. Everything is in memory.
+//! record of all that comes. It may also bootstrap devices and give them new firmware. Everything is in memory.
 
+mod bootstrap;
+mod firmware;
 mod registrations;
 
 use crate::clock::monotonic;
 use crate::record_file::{RecordFile, Unwritable};
+use bootstrap::Bootstrap;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
-use plimsoll_codec::lwm2m::{Given, Path, payload};
+use plimsoll_codec::lwm2m::{Given, Path, format, payload};
 use plimsoll_model::Nanos;
 use registrations::{Registrations, number_in, of_token, token};
 use std::collections::HashMap;
@@ -16,8 +19,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The interface for registrations.
+/// The interface for registrations, and the one for what devices send of themselves.
 const INTERFACE: &str = "/rd";
+const SEND: &str = "/dp";
+/// Where devices are told of new firmware (5/0/1), and the part of a token that stands for it.
+const PACKAGE_URI: &str = "/5/0/1";
+const ABOUT_FIRMWARE: u8 = u8::MAX;
 /// How long a registration holds that does not say it (1.0 core, section 5.3.1).
 const LIFETIME: Nanos = Nanos::from_secs(86_400);
 /// How often a wish to stop, and what is to be repeated, is looked for.
@@ -43,6 +50,10 @@ pub struct Settings {
     pub content_format: Option<u16>,
     /// Of so many datagrams one is put away as if the network had lost it; `None` for never.
     pub lose_every: Option<u64>,
+    /// The port at which devices are bootstrapped, 0 for a free one; `None` where they are not.
+    pub bootstrap_port: Option<u16>,
+    /// Bytes of the new firmware of which a device is told as soon as it has notified; `None` where there is none.
+    pub firmware: Option<usize>,
     /// Where the record is written.
     pub record: Option<PathBuf>,
 }
@@ -75,6 +86,12 @@ pub struct Seen {
     pub updated: u64,
     /// Notifications, repetitions left out.
     pub notified: u64,
+    /// What devices sent of themselves.
+    pub sent: u64,
+    /// Devices that were bootstrapped.
+    pub bootstrapped: u64,
+    /// Images that were asked for up to their last block.
+    pub downloaded: u64,
     /// Messages that came again.
     pub repeated: u64,
 }
@@ -84,6 +101,8 @@ pub struct Lwm2mTarget {
     socket: UdpSocket,
     settings: Settings,
     registrations: Registrations,
+    bootstrap: Option<Bootstrap>,
+    image: Option<Vec<u8>>,
     record: Option<RecordFile>,
     /// Requests to observe that were not answered.
     unanswered: HashMap<[u8; 5], Request>,
@@ -112,11 +131,15 @@ impl Lwm2mTarget {
         let address = SocketAddr::new(settings.host, settings.port);
         let socket = UdpSocket::bind(address).map_err(|cause| Lwm2mError::Listen { address, cause })?;
         socket.set_read_timeout(Some(LOOK))?;
+        let at_port = |port| Bootstrap::bind(SocketAddr::new(settings.host, port), socket.local_addr()?);
+        let bootstrap = settings.bootstrap_port.map(at_port).transpose()?;
         let record = settings.record.as_deref().map(|path| RecordFile::begin(path, HEADER)).transpose()?;
         // Numbers that an earlier target hardly had.
         let begin = (monotonic().0 / 1_000_000) as u32;
         Ok(Lwm2mTarget {
             socket,
+            bootstrap,
+            image: settings.firmware.map(firmware::image),
             settings,
             registrations: Registrations::beginning_at(begin),
             record,
@@ -136,11 +159,30 @@ impl Lwm2mTarget {
         Ok(self.socket.local_addr()?)
     }
 
+    /// Where it bootstraps devices, where it does.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn bootstrap_address(&self) -> Result<Option<SocketAddr>, Lwm2mError> {
+        self.bootstrap.as_ref().map(Bootstrap::address).transpose()
+    }
+
     /// Serves until it is to stop; what it has seen.
     ///
     /// # Errors
     /// The record cannot be written, or the system refuses the socket.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Seen, Lwm2mError> {
+        let Some(bootstrap) = self.bootstrap.take() else { return self.serve_devices(stop) };
+        std::thread::scope(|scope| {
+            let beside = scope.spawn(|| bootstrap.run(stop));
+            let seen = self.serve_devices(stop);
+            let gone = || Err(std::io::Error::other("the thread that bootstraps devices ended").into());
+            let bootstrapped = beside.join().unwrap_or_else(|_| gone())?;
+            Ok(Seen { bootstrapped, ..seen? })
+        })
+    }
+
+    fn serve_devices(mut self, stop: &AtomicBool) -> Result<Seen, Lwm2mError> {
         let mut room = vec![0; 64 * 1024];
         let mut looked = monotonic();
         while !stop.load(Ordering::Relaxed) {
@@ -213,6 +255,12 @@ impl Lwm2mTarget {
         let mut location = OptionList::new();
         let mut registered = None;
         let number = number_in(&path, INTERFACE);
+        if request.code == code::GET && path == firmware::PATH {
+            return self.serve_firmware(request, from, at);
+        }
+        if request.code == code::POST && path == SEND {
+            return self.take_sent(request, from, at);
+        }
         let code = match (request.code, number, query(request, "ep")) {
             (code::POST, None, Some(endpoint)) if path == INTERFACE => {
                 let is_again = self.registrations.has(&endpoint, by);
@@ -248,21 +296,67 @@ impl Lwm2mTarget {
             (code::POST, ..) => code::BAD_REQUEST,
             _ => code::NOT_FOUND,
         };
-        self.answer(request, code, &location, from);
+        self.answer(request, (code, &location, &[]), from);
         if let Some(number) = registered {
             self.observe(number, from, at);
         }
         Ok(())
     }
 
-    fn answer(&mut self, request: &Message<'_>, code: u8, list: &OptionList, to: SocketAddr) {
+    /// A block of the image, for whoever asks.
+    fn serve_firmware(
+        &mut self,
+        request: &Message<'_>,
+        from: SocketAddr,
+        at: Nanos,
+    ) -> Result<(), Lwm2mError> {
+        let mut list = OptionList::new();
+        let image = self.image.take();
+        let (code, payload, is_last) = firmware::serve(image.as_deref(), request, &mut list);
+        self.answer(request, (code, &list, payload), from);
+        self.image = image;
+        if !is_last {
+            return Ok(());
+        }
+        self.seen.downloaded += 1;
+        let endpoint = self.registrations.at(from).unwrap_or_default();
+        self.note(at, "downloaded", &endpoint, "", 0, &[])
+    }
+
+    /// What a device sent of itself.
+    fn take_sent(&mut self, request: &Message<'_>, from: SocketAddr, at: Nanos) -> Result<(), Lwm2mError> {
+        let Some(endpoint) = self.registrations.at(from) else {
+            self.answer(request, (code::NOT_FOUND, &OptionList::new(), &[]), from);
+            return Ok(());
+        };
+        let content_format = request.content_format().unwrap_or_default();
+        let values = payload::read(content_format, Path::ROOT, request.payload).unwrap_or_default();
+        let code = if values.is_empty() { code::BAD_REQUEST } else { code::CHANGED };
+        self.answer(request, (code, &OptionList::new(), &[]), from);
+        if self.registrations.is_repeated(from, request.id) {
+            self.seen.repeated += 1;
+            return self.note(at, "repeated", &endpoint, SEND, 0, &[]);
+        }
+        self.seen.sent += u64::from(!values.is_empty());
+        for (path, value) in values {
+            self.note(at, "sent", &endpoint, &path.to_string(), 0, &bytes(&value))?;
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &mut self,
+        request: &Message<'_>,
+        (code, list, payload): (u8, &OptionList, &[u8]),
+        to: SocketAddr,
+    ) {
         let (kind, id) = match request.kind {
             Kind::Confirmable => (Kind::Acknowledgement, request.id),
             _ => (Kind::NonConfirmable, self.take_id()),
         };
         let (mut options, mut out) = (Vec::new(), Vec::new());
         list.encode(&mut options);
-        Message { kind, code, id, token: request.token, options: &options, payload: &[] }.encode(&mut out);
+        Message { kind, code, id, token: request.token, options: &options, payload }.encode(&mut out);
         self.send(&out, to);
     }
 
@@ -270,21 +364,41 @@ impl Lwm2mTarget {
     fn observe(&mut self, number: u32, to: SocketAddr, at: Nanos) {
         for place in 0..self.settings.observes.len() {
             let Some(path) = self.settings.observes.get(place).copied() else { continue };
-            let (id, token) = (self.take_id(), token(number, place as u8));
-            let (mut list, mut options, mut datagram) = (OptionList::new(), Vec::new(), Vec::new());
+            let mut list = OptionList::new();
             list.add_number(option::OBSERVE, 0);
             list.add_target(path.to_string().as_bytes());
             if let Some(content_format) = self.settings.content_format {
                 list.add_number(option::ACCEPT, u32::from(content_format));
             }
-            list.encode(&mut options);
-            let kind = Kind::Confirmable;
-            Message { kind, code: code::GET, id, token: &token, options: &options, payload: &[] }
-                .encode(&mut datagram);
-            self.send(&datagram, to);
-            let due = at + ACK_TIMEOUT;
-            self.unanswered.insert(token, Request { to, id, datagram, due, sendings: 1 });
+            self.ask((code::GET, token(number, place as u8)), &list, &[], (to, at));
         }
+    }
+
+    /// Sends a request, which is repeated until it is answered.
+    fn ask(
+        &mut self,
+        (code, token): (u8, [u8; 5]),
+        list: &OptionList,
+        payload: &[u8],
+        (to, at): (SocketAddr, Nanos),
+    ) {
+        let (mut options, mut datagram) = (Vec::new(), Vec::new());
+        list.encode(&mut options);
+        let (kind, id) = (Kind::Confirmable, self.take_id());
+        Message { kind, code, id, token: &token, options: &options, payload }.encode(&mut datagram);
+        self.send(&datagram, to);
+        let due = at + ACK_TIMEOUT;
+        self.unanswered.insert(token, Request { to, id, datagram, due, sendings: 1 });
+    }
+
+    /// Tells a device where the new firmware is.
+    fn tell_of_firmware(&mut self, number: u32, to: SocketAddr, at: Nanos) {
+        let Ok(address) = self.socket.local_addr() else { return };
+        let mut list = OptionList::new();
+        list.add_target(PACKAGE_URI.as_bytes());
+        list.add_number(option::CONTENT_FORMAT, u32::from(format::TEXT));
+        let place = format!("coap://{address}{}", firmware::PATH);
+        self.ask((code::PUT, token(number, ABOUT_FIRMWARE)), &list, place.as_bytes(), (to, at));
     }
 
     /// An answer to a request to observe, or a notification that follows it.
@@ -294,6 +408,9 @@ impl Lwm2mTarget {
             self.unanswered.remove(&token);
         }
         let known = of_token(message.token);
+        if known.is_some_and(|(_, about)| about == ABOUT_FIRMWARE) {
+            return Ok(());
+        }
         let own = known.and_then(|(number, _)| self.registrations.get_mut(number));
         let path = known.and_then(|(_, place)| self.settings.observes.get(usize::from(place)).copied());
         let (Some(own), Some(path)) = (own, path) else {
@@ -304,10 +421,14 @@ impl Lwm2mTarget {
             return Ok(());
         };
         let is_repeated = !is_first && own.is_repeated(message.id);
+        let is_to_be_told = self.image.is_some() && !is_first && !std::mem::replace(&mut own.was_told, true);
         let number = message.number(option::OBSERVE);
         let endpoint = own.endpoint.clone();
         if message.kind == Kind::Confirmable {
             self.say(Kind::Acknowledgement, message.id, from);
+        }
+        if let (true, Some((number, _))) = (is_to_be_told, known) {
+            self.tell_of_firmware(number, from, at);
         }
         let what = match (is_first, is_repeated) {
             _ if message.code != code::CONTENT || number.is_none() => "refused",

@@ -18,6 +18,8 @@ pub struct Registration {
     /// From where it was registered, and by which message.
     by: (SocketAddr, u16),
     ids: VecDeque<u16>,
+    /// Whether it was told of new firmware.
+    pub was_told: bool,
 }
 
 impl Registration {
@@ -39,6 +41,7 @@ impl Registration {
 pub struct Registrations {
     all: HashMap<u32, Registration>,
     by_endpoint: HashMap<String, u32>,
+    by_address: HashMap<SocketAddr, u32>,
     next: u32,
 }
 
@@ -60,7 +63,9 @@ impl Registrations {
         let number = self.next;
         self.by_endpoint.insert(endpoint.clone(), number);
         let (until, ids) = (now + lifetime, VecDeque::new());
-        self.all.insert(number, Registration { endpoint, lifetime, until, by, ids });
+        self.by_address.insert(by.0, number);
+        let was_told = false;
+        self.all.insert(number, Registration { endpoint, lifetime, until, by, ids, was_told });
         number
     }
 
@@ -75,9 +80,23 @@ impl Registrations {
         self.all.get_mut(&number)
     }
 
+    /// The name of the device at an address.
+    pub fn at(&self, address: SocketAddr) -> Option<String> {
+        self.by_address.get(&address).and_then(|number| self.all.get(number)).map(|own| own.endpoint.clone())
+    }
+
+    /// Whether a message of the device at an address came before.
+    pub fn is_repeated(&mut self, address: SocketAddr, id: u16) -> bool {
+        let own = self.by_address.get(&address).and_then(|number| self.all.get_mut(number));
+        own.is_some_and(|own| own.is_repeated(id))
+    }
+
     /// Ends a registration.
     pub fn remove(&mut self, number: u32) -> Option<Registration> {
         let gone = self.all.remove(&number)?;
+        if self.by_address.get(&gone.by.0) == Some(&number) {
+            self.by_address.remove(&gone.by.0);
+        }
         // A later one of that name may be there.
         if self.by_endpoint.get(&gone.endpoint) == Some(&number) {
             self.by_endpoint.remove(&gone.endpoint);

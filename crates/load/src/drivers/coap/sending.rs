@@ -175,6 +175,7 @@ mod tests {
                 share,
                 subscribers: (share, 0),
                 clock,
+                bootstrap: None,
                 run_context,
                 service: None,
             };

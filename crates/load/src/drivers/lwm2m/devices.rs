@@ -1,11 +1,16 @@
 //! The devices of a shard as a state machine without I/O: datagrams of the server come in, datagrams to it go out, and time
 //! passes.
 
+mod bootstrapping;
 mod incoming;
 mod notifying;
 mod registering;
+mod sending;
+mod updating;
 
+use super::blocks::Upload;
 use super::exchanges::{Exchange, Exchanges, Purpose};
+use super::firmware::{Download, Outcome};
 use super::objects::Objects;
 use super::observations::Observations;
 use super::own::{Own, Values};
@@ -17,11 +22,15 @@ use crate::drivers::timers::Timers;
 use crate::share::Share;
 use plimsoll_codec::coap::OptionList;
 use plimsoll_model::Nanos;
+use plimsoll_model::record::ObservedDevices;
 use plimsoll_scenario::plan::{CoapPlan, Lwm2mPlan};
 use plimsoll_stats::distribution::{Random, random};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::ops::Range;
 
+/// Bytes of a block, where nothing else is planned: the most (RFC 7959 section 2.2).
+const BLOCK: u16 = 1024;
 /// Bytes of answers that may wait for room in the kernel.
 const MOST_ANSWERS: usize = 1 << 20;
 
@@ -38,8 +47,12 @@ pub struct Devices {
     contents: Contents,
     devices: Vec<Device>,
     exchanges: Exchanges,
-    /// The server's port for registrations.
+    /// Where servers are, the port of the one for registrations, and of the one for bootstrapping.
+    host: IpAddr,
     port: u16,
+    bootstrap_port: Option<u16>,
+    /// Bytes of a block.
+    block_size: u16,
     /// What was answered, by device, registration and port: a server that has lost its memory asks anew.
     answered: Answered<(u32, u16, u16)>,
     timers: Timers<Wake>,
@@ -55,12 +68,16 @@ pub struct Devices {
     /// Messages that wait for their device's turn.
     waiting: usize,
     random: Random,
+    /// Who is observed among the registered.
+    observed: ObservedDevices,
     pub traffic: Traffic,
 }
 
 #[derive(Default)]
 struct Device {
     standing: Standing,
+    /// Whether it is observed, as it was counted last; `None` where it was not registered.
+    counted: Option<bool>,
     /// Whether it was ever told as ready, and whether it is now.
     was_ready: bool,
     is_ready: bool,
@@ -68,6 +85,7 @@ struct Device {
     location: Box<str>,
     observations: Observations,
     own: Own,
+    rare: Option<Box<Rare>>,
     /// Messages that wait.
     queue: VecDeque<u32>,
     /// Places of what is under way.
@@ -80,14 +98,38 @@ struct Device {
     took: Nanos,
     /// How often it has registered.
     lives: u16,
-    /// When its standing changes by itself, when its registration is renewed, and when a message that waits may go.
+    /// The port of the server that it is registered at.
+    port: u16,
+    /// When its standing changes by itself, when its registration is renewed, when a message that waits may go, and when it is
+    /// looked at what is observed.
     turns_at: Nanos,
     renews_at: Nanos,
     notifies_at: Nanos,
+    values_at: Nanos,
+    /// Whether it is to look at what is observed as soon as something under way has ended.
+    owes: bool,
     /// When it is looked at, the first of these; a timer that fires at another time is of an earlier wish.
     look_at: Nanos,
     /// The pause before it registers again, should that fail.
     pause: Nanos,
+}
+
+impl Device {
+    /// Forgets when it wanted to be woken: whom it spoke to is not there any more.
+    fn sleep(&mut self) {
+        (self.turns_at, self.renews_at) = (Nanos::MAX, Nanos::MAX);
+        (self.notifies_at, self.values_at, self.owes) = (Nanos::MAX, Nanos::MAX, false);
+    }
+}
+
+/// What few devices have at a time.
+#[derive(Default)]
+struct Rare {
+    /// What a server writes in blocks.
+    upload: Option<Upload>,
+    /// The firmware that it downloads, and when the one that it has is installed.
+    download: Option<Download>,
+    installs_at: Option<Nanos>,
 }
 
 /// How a device stands with its server.
@@ -96,6 +138,8 @@ enum Standing {
     /// Nobody wants it to be there.
     #[default]
     Idle,
+    /// It asks to be bootstrapped, or is.
+    Bootstrapping,
     /// Its registration is under way.
     Registering,
     /// It is registered.
@@ -125,7 +169,7 @@ pub enum Outgoing {
 impl Devices {
     /// The devices of a share, none of them registered.
     pub fn new(context: &DriverContext) -> Devices {
-        let &DriverContext { ref plan, run, address, share, ref run_context, .. } = context;
+        let &DriverContext { ref plan, run, address, bootstrap, share, ref run_context, .. } = context;
         let mut random =
             random(plan.seed ^ u64::from(run.tag()), &[u64::from(share.index), 0x006c_776d_326d]);
         let pause = plan.connection.reconnect.0;
@@ -136,7 +180,9 @@ impl Devices {
             turns_at: never,
             renews_at: never,
             notifies_at: never,
+            values_at: never,
             look_at: never,
+            port: address.port(),
             ..Device::default()
         };
         let owned = share.count(plan.devices);
@@ -146,12 +192,15 @@ impl Devices {
             pauses: plan.connection.reconnect,
             register_within: plan.connection.timeout,
             run: run.to_string(),
-            objects: Objects::new(&plan.lwm2m, run.to_string(), plan.seed),
+            objects: Objects::new(&plan.lwm2m, run.to_string(), plan.seed, plan.message.feed.clone()),
             contents: Contents::new(plan, run).in_context(run_context),
             plan: plan.lwm2m.clone(),
             devices: (0..owned).map(|_| device(random.below(1 << 16) as u16)).collect(),
             exchanges: Exchanges::default(),
+            host: address.ip(),
             port: address.port(),
+            block_size: plan.coap.block_size.unwrap_or(BLOCK),
+            bootstrap_port: bootstrap.filter(|_| plan.lwm2m.bootstrap).map(|address| address.port()),
             answered: Answered::default(),
             timers: Timers::new(),
             outgoing: Vec::new(),
@@ -163,6 +212,7 @@ impl Devices {
             dirty: Vec::new(),
             waiting: 0,
             random,
+            observed: ObservedDevices::default(),
             traffic: Traffic::default(),
         }
     }
@@ -179,9 +229,17 @@ impl Devices {
     pub fn connect(&mut self, slot: u32, now: Nanos) -> bool {
         let is_idle = self.devices.get(slot as usize).is_some_and(|own| own.standing == Standing::Idle);
         if is_idle {
-            self.register(slot, now);
+            self.begin(slot, now);
         }
         is_idle
+    }
+
+    /// Asks to be bootstrapped where that is planned, else registers.
+    fn begin(&mut self, slot: u32, now: Nanos) {
+        match self.bootstrap_port {
+            Some(port) => self.ask_for_bootstrap(slot, port, now),
+            None => self.register(slot, now),
+        }
     }
 
     /// Takes over a message of a device.
@@ -204,7 +262,7 @@ impl Devices {
         self.waiting = 0;
         for slot in 0..self.devices.len() as u32 {
             for place in self.under_way(slot) {
-                let is_message = |own: &Exchange| matches!(own.purpose, Purpose::Notify(_));
+                let is_message = |own: &Exchange| own.purpose.message().is_some();
                 if self.exchanges.get(place).is_some_and(is_message) {
                     self.give_up(place, now, false, events);
                 }
@@ -235,7 +293,9 @@ impl Devices {
             }
         }
         while let Some(slot) = self.dirty.pop() {
-            self.notify_next(slot, now, events);
+            self.send_messages(slot, now, events);
+            self.ask_for_block(slot, now);
+            self.notify_values(slot, now);
         }
     }
 
@@ -244,10 +304,35 @@ impl Devices {
         !self.dirty.is_empty()
     }
 
+    /// Who is observed; `None` where devices send of themselves.
+    pub fn observed(&self) -> Option<ObservedDevices> {
+        (!self.plan.send).then_some(self.observed)
+    }
+
+    /// Counts a device anew, whose registration or observations may have changed.
+    fn count(&mut self, slot: u32) {
+        let message = self.plan.message;
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        let is_registered = own.standing == Standing::Registered;
+        let now = is_registered.then(|| own.observations.cover(message));
+        let before = std::mem::replace(&mut own.counted, now);
+        let of = |is_observed: bool| match is_observed {
+            true => ObservedDevices { observed: 1, unobserved: 0 },
+            false => ObservedDevices { observed: 0, unobserved: 1 },
+        };
+        let (gone, come) = (before.map(of).unwrap_or_default(), now.map(of).unwrap_or_default());
+        let all = self.observed + come;
+        self.observed = ObservedDevices {
+            observed: all.observed - gone.observed,
+            unobserved: all.unobserved - gone.unobserved,
+        };
+    }
+
     /// Wakes a device when the first of its wishes is due.
     fn wake(&mut self, slot: u32) {
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
-        let first = own.turns_at.min(own.renews_at).min(own.notifies_at);
+        let installs_at = own.rare.as_ref().and_then(|rare| rare.installs_at).unwrap_or(Nanos::MAX);
+        let first = own.turns_at.min(own.renews_at).min(own.notifies_at).min(own.values_at).min(installs_at);
         if first != std::mem::replace(&mut own.look_at, first) && first < Nanos::MAX {
             self.timers.set(first, slot, Wake::Device);
         }
@@ -299,13 +384,14 @@ impl Devices {
         let (device, purpose, content, packet) =
             (self.share.number(own.device), own.purpose, own.content, own.datagram.len() as u32);
         let (is_first, is_confirmable, look_at) = (own.sendings == 1, own.is_confirmable, own.look_at);
-        match (is_first, purpose) {
-            (false, _) => events.push(Event::Retransmitted { after }),
-            (true, Purpose::Notify(Some(sequence))) => {
+        match (is_first, purpose, purpose.message()) {
+            (false, ..) => events.push(Event::Retransmitted { after }),
+            (true, _, Some(sequence)) => {
                 self.traffic.request_packets += 1;
                 events.push(Event::Sent { device, sequence, at, content, packet });
             }
-            (true, _) => {}
+            (true, Purpose::Value, _) => self.traffic.value_notifications += 1,
+            (true, ..) => {}
         }
         if is_confirmable {
             self.timers.set(look_at, place, Wake::Exchange);
@@ -319,7 +405,12 @@ impl Devices {
         let (slot, purpose) = self.exchanges.free(place)?;
         if let Some(own) = self.devices.get_mut(slot as usize) {
             own.under_way.retain(|known| *known != place);
-            if !own.queue.is_empty() {
+            let download = own.rare.as_mut().and_then(|rare| rare.download.as_mut());
+            let downloads = download.is_some();
+            if let Some(download) = download.filter(|_| purpose == Purpose::Download) {
+                download.is_asked = false;
+            }
+            if !own.queue.is_empty() || own.owes || downloads {
                 self.dirty.push(slot);
             }
         }
@@ -329,7 +420,8 @@ impl Devices {
     /// Ends an exchange without an answer. A message of which nothing was sent is put back, or forgotten.
     fn give_up(&mut self, place: u32, at: Nanos, put_back: bool, events: &mut Vec<Event>) {
         let was_sent = self.exchanges.get(place).is_some_and(|own| own.sendings > 0);
-        let Some((slot, Purpose::Notify(Some(sequence)))) = self.end(place) else { return };
+        let Some((slot, purpose)) = self.end(place) else { return };
+        let Some(sequence) = purpose.message() else { return };
         if was_sent {
             events.push(Event::Abandoned { device: self.number(slot), sequence, at });
         } else if let Some(own) = self.devices.get_mut(slot as usize).filter(|_| put_back) {
@@ -351,16 +443,19 @@ impl Devices {
         if !is_over {
             return self.watch(place, until);
         }
-        let slot = own.device;
+        let (slot, purpose) = (own.device, own.purpose);
         self.give_up(place, now, true, events);
+        if purpose == Purpose::Download {
+            return self.download_failed(slot, Outcome::ConnectionLost, "the server does not answer", events);
+        }
         self.failed(slot, "the server does not answer".to_owned(), now, events);
     }
 
     /// Until when an answer is awaited.
     fn until(&self, place: u32) -> Nanos {
         let end = |own: &Exchange| match own.purpose {
-            Purpose::Register => own.begun_at + self.register_within,
-            Purpose::Update | Purpose::Notify(_) => own.begun_at + self.coap.timeout,
+            Purpose::Register | Purpose::Bootstrap => own.begun_at + self.register_within,
+            _ => own.begun_at + self.coap.timeout,
         };
         self.exchanges.get(place).map_or(Nanos::MAX, end)
     }

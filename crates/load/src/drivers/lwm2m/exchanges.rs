@@ -13,8 +13,32 @@ pub enum Purpose {
     Register,
     /// To renew the registration.
     Update,
+    /// To ask to be bootstrapped.
+    Bootstrap,
     /// To notify of a message of the device, by its number; `None` where it was notified of already, to another observer.
     Notify(Option<u32>),
+    /// To notify of a value that is no message.
+    Value,
+    /// To send a message of the device of itself, by its number.
+    Send(u32),
+    /// To ask for a block of new firmware.
+    Download,
+}
+
+impl Purpose {
+    /// The message of the device that it carries.
+    pub fn message(self) -> Option<u32> {
+        match self {
+            Purpose::Notify(message) => message,
+            Purpose::Send(message) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a notification, which is acknowledged and not answered.
+    pub fn is_notification(self) -> bool {
+        matches!(self, Purpose::Notify(_) | Purpose::Value)
+    }
 }
 
 /// A message under way.

@@ -34,8 +34,8 @@ pub struct Hub {
 enum Ways {
     /// Each device has an address at this socket.
     Shared(Socket, SocketAddrV4),
-    /// Each device has a socket, once it has sent something.
-    Own(Vec<Option<Socket>>),
+    /// Each device has a socket, once it has sent something, and the server's port that it speaks to.
+    Own(Vec<Option<(Socket, u16)>>),
 }
 
 /// What one reading gave.
@@ -84,7 +84,7 @@ impl Hub {
         Ok(Hub { share, devices, platform, ways, sources, dropped: 0, taken: 0 })
     }
 
-    /// Sends a datagram of a device to a port of the server, which is the one for registrations where each device has a socket;
+    /// Sends a datagram of a device to a port of the server, and hears that one alone afterwards where each device has a socket;
     /// whether there was room.
     ///
     /// # Errors
@@ -104,18 +104,23 @@ impl Hub {
             }
             Ways::Own(sockets) => {
                 let Some(own) = sockets.get_mut(slot as usize) else { return Ok(false) };
-                let socket = match own {
-                    Some(socket) => socket,
+                let to = SocketAddr::new(self.platform.ip(), port);
+                let (socket, heard) = match own {
+                    Some(known) => known,
                     None => {
-                        let socket = Socket::datagrams(self.platform, self.sources.of(number));
+                        let socket = Socket::datagrams(to, self.sources.of(number));
                         let socket = socket.map_err(refusal::told)?;
                         let data = readiness::data(slot, 0);
                         socket
                             .register(epoll, data, Interest { read: true, write: false })
                             .map_err(refusal::told)?;
-                        own.insert(socket)
+                        own.insert((socket, port))
                     }
                 };
+                if *heard != port {
+                    socket.turn_to(to).map_err(refusal::told)?;
+                    *heard = port;
+                }
                 socket.write(datagram)
             }
         };
@@ -131,10 +136,12 @@ impl Hub {
     pub fn read(&mut self, ready: u32, scratch: &mut [u8], traffic: &mut Traffic) -> Result<Reading, String> {
         let (slot, port, reading) = match &self.ways {
             Ways::Own(sockets) => {
-                let Some(Some(socket)) = sockets.get(ready as usize) else { return Ok(Reading::Nothing) };
+                let Some(Some((socket, port))) = sockets.get(ready as usize) else {
+                    return Ok(Reading::Nothing);
+                };
                 let reading = socket.read(scratch).map_err(refusal::told_of_datagram)?;
                 let Some(reading) = reading else { return Ok(Reading::Nothing) };
-                (ready, self.platform.port(), reading)
+                (ready, *port, reading)
             }
             Ways::Shared(socket, platform) => {
                 // An error is that of no device: what was lost is asked for again.

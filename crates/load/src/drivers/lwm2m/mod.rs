@@ -2,10 +2,17 @@
 //!
 //! [`devices`] is all of them as a state machine without I/O; [`objects`] what they have, [`own`] what a server changed at one of
 //! them, [`observations`] who is to be notified, [`operations`] what a server may ask, [`registration`] how they present
-//! themselves, [`exchanges`] what is under way. [`hub`] is their sockets.
+//! themselves, [`exchanges`] what is under way. [`bootstrap`] is what devices learn of their server before, [`firmware`] what
+//! they download, [`changing`] how values change and [`conditions`] when that is worth a notification, [`blocks`] what is too
+//! large for one message. [`hub`] is their sockets.
 
+mod blocks;
+mod bootstrap;
+mod changing;
+mod conditions;
 mod devices;
 mod exchanges;
+mod firmware;
 mod hub;
 mod objects;
 mod observations;
@@ -22,6 +29,7 @@ use crate::sources::Sources;
 use devices::Devices;
 use hub::{Hub, Reading};
 use plimsoll_model::Nanos;
+use plimsoll_model::record::ObservedDevices;
 use plimsoll_scenario::plan::Protocol;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -57,9 +65,14 @@ impl Lwm2mDriver {
     /// A driver for the devices of a share, none of them registered yet.
     ///
     /// # Errors
-    /// The kernel refuses an epoll instance or a socket.
+    /// The kernel refuses an epoll instance or a socket, or the platform has nobody who bootstraps devices.
     pub fn new(context: &DriverContext) -> std::io::Result<Lwm2mDriver> {
-        let &DriverContext { ref plan, address, share, clock, .. } = context;
+        let &DriverContext { ref plan, address, bootstrap, share, clock, .. } = context;
+        if plan.lwm2m.bootstrap && bootstrap.is_none() {
+            let reason = "devices are to be bootstrapped, and the platform has no port `bootstrap`; \
+                          give its number under `platform.ports`";
+            return Err(std::io::Error::other(reason));
+        }
         let readiness = Readiness::new(clock, &plan.load)?;
         let sources = Sources::new(plan.connection.source_addresses.clone(), address);
         Ok(Lwm2mDriver {
@@ -194,6 +207,10 @@ impl Driver for Lwm2mDriver {
         let mut traffic = std::mem::take(&mut self.traffic);
         traffic += std::mem::take(&mut self.devices.traffic);
         traffic
+    }
+
+    fn observed(&self) -> Option<ObservedDevices> {
+        self.devices.observed()
     }
 
     fn disconnect(&mut self) {

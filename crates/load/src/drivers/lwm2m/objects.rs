@@ -1,16 +1,11 @@
 //! What devices have: objects, instances, resources and their values. It is the same for all of them, up to what a server has
 //! written to one ([`own`](super::own)).
 
+use super::changing::{self, Source};
 use plimsoll_codec::lwm2m::{Given, Kind, Path, Value, link};
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{Lwm2mPlan, ResourcePlan, ValuePlan, Variables};
-use plimsoll_stats::distribution::random;
-use std::f64::consts::TAU;
-
-/// Distinguishes the random numbers of values from others.
-const VALUE_STREAM: u64 = 0x6c77_6d32_6d00_0000;
-/// Part of a turn by which a device's sine is ahead of that of the device before it: the golden ratio spreads them evenly.
-const PHASE: f64 = 0.618_034;
+use plimsoll_scenario::plan::{Columns, Lwm2mPlan, ResourcePlan, ValuePlan, Variables};
+use std::sync::Arc;
 
 /// See the module.
 pub struct Objects {
@@ -18,6 +13,7 @@ pub struct Objects {
     resources: Vec<Resource>,
     run: String,
     seed: u64,
+    feed: Option<Arc<dyn Columns>>,
 }
 
 /// A resource that every device has.
@@ -37,8 +33,8 @@ enum Holds {
 }
 
 impl Objects {
-    /// Those of a plan.
-    pub fn new(plan: &Lwm2mPlan, run: String, seed: u64) -> Objects {
+    /// Those of a plan; values may come from the rows of a feed.
+    pub fn new(plan: &Lwm2mPlan, run: String, seed: u64, feed: Option<Arc<dyn Columns>>) -> Objects {
         let planned = |own: &ResourcePlan| Resource {
             path: own.path,
             is_writable: own.is_writable,
@@ -48,7 +44,7 @@ impl Objects {
         let holds = Holds::Message(plan.message_kind);
         resources.push(Resource { path: plan.message, is_writable: false, holds });
         resources.sort_by_key(|own| own.path);
-        Objects { resources, run, seed }
+        Objects { resources, run, seed, feed }
     }
 
     /// The resources at or below a path, in the order of their paths.
@@ -81,7 +77,7 @@ impl Objects {
     }
 
     /// What a resource holds at a device and a time, if no server has written it; `message` is the device's newest one. `None` of a
-    /// resource that is executed.
+    /// resource that is executed, or only written.
     pub fn value(
         &self,
         resource: &Resource,
@@ -103,17 +99,25 @@ impl Objects {
                 template.render(&variables, &mut || 0, &mut text);
                 Given::Text(String::from_utf8_lossy(&text).into_owned().into())
             }
-            ValuePlan::Sine { range: (low, high), period } => {
-                let turns = now.as_secs_f64() / period.as_secs_f64() + f64::from(device) * PHASE;
-                Given::Float(low + (high - low) * (1.0 + (turns.fract() * TAU).sin()) / 2.0)
+            ValuePlan::Changing { change, every } => {
+                let (resource, feed) = (number_of(resource.path), self.feed.as_deref());
+                changing::value(change, *every, Source { seed: self.seed, device, resource, feed }, now)
             }
-            ValuePlan::Uniform { range: (low, high), every } => {
-                let step = (now.0 / every.0.max(1)) as u64;
-                let of = [VALUE_STREAM, u64::from(device), step, number_of(resource.path)];
-                Given::Float(low + (high - low) * random(self.seed, &of).fraction())
-            }
-            ValuePlan::Action => return None,
+            ValuePlan::Package | ValuePlan::Action => return None,
         })
+    }
+}
+
+impl Objects {
+    /// When something at or below a path changes next by itself, messages apart.
+    pub fn next_change(&self, path: Path, device: u32, now: Nanos) -> Option<Nanos> {
+        let changes = |own: &Resource| match &own.holds {
+            Holds::Planned(ValuePlan::Changing { every, .. }) => {
+                Some(changing::next_change(device, *every, now))
+            }
+            _ => None,
+        };
+        self.below(path).iter().filter_map(changes).min()
     }
 }
 

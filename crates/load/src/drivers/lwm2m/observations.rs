@@ -1,14 +1,48 @@
 //! Who wants to be notified of what a device has (RFC 7641; 1.1 core, section 6.4).
 
+use super::conditions::Content;
 use plimsoll_codec::coap::LONGEST_TOKEN;
 use plimsoll_codec::lwm2m::Path;
 use plimsoll_model::Nanos;
+use std::sync::Arc;
+
+/// What a request is about: one path, or several (1.1 core, section 6.4.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Paths {
+    /// One.
+    One(Path),
+    /// Those of a composite request.
+    Several(Arc<[Path]>),
+}
+
+impl Paths {
+    /// Each of them.
+    pub fn all(&self) -> &[Path] {
+        match self {
+            Paths::One(path) => std::slice::from_ref(path),
+            Paths::Several(paths) => paths,
+        }
+    }
+
+    /// What their values are named from.
+    pub fn base(&self) -> Path {
+        match self {
+            Paths::One(path) => *path,
+            Paths::Several(_) => Path::ROOT,
+        }
+    }
+
+    /// Whether one of them is that path or above it.
+    pub fn cover(&self, path: Path) -> bool {
+        self.all().iter().any(|own| own.covers(&path))
+    }
+}
 
 /// A wish to be notified.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Observation {
     /// What is observed.
-    pub path: Path,
+    pub paths: Paths,
     /// The server's port that wants it. It may be another one than that for registrations.
     pub port: u16,
     /// The format of its notifications.
@@ -18,6 +52,9 @@ pub struct Observation {
     /// When it was notified last, and the id of that message.
     pub notified_at: Nanos,
     pub id: u16,
+    /// What it had then, and when it is looked whether that has changed.
+    pub content: Content,
+    pub look_at: Nanos,
     token: [u8; LONGEST_TOKEN],
     token_length: u8,
 }
@@ -26,18 +63,25 @@ pub struct Observation {
 const NUMBERS: u32 = 1 << 24;
 
 impl Observation {
-    /// A new one, whose answer is its first notification.
-    pub fn new(path: Path, (port, token): (u16, &[u8]), content_format: u16, now: Nanos) -> Observation {
+    /// A new one, whose answer is its first notification and has that content.
+    pub fn new(
+        paths: Paths,
+        (port, token): (u16, &[u8]),
+        (content_format, content): (u16, Content),
+        now: Nanos,
+    ) -> Observation {
         let mut room = [0; LONGEST_TOKEN];
         room.iter_mut().zip(token).for_each(|(to, from)| *to = *from);
         let token_length = token.len().min(LONGEST_TOKEN) as u8;
         Observation {
-            path,
+            paths,
             port,
             content_format,
             number: 0,
             notified_at: now,
             id: 0,
+            content,
+            look_at: now,
             token: room,
             token_length,
         }
@@ -51,7 +95,7 @@ impl Observation {
     /// Notes a further notification with that id, and gives the observation as that has it.
     pub fn notified(&mut self, id: u16, now: Nanos) -> Observation {
         (self.number, self.notified_at, self.id) = ((self.number + 1) % NUMBERS, now, id);
-        *self
+        self.clone()
     }
 }
 
@@ -64,14 +108,15 @@ impl Observations {
     /// server that forgot a token observes anew. Its numbers go on from there (section 4.4); the first one of them.
     pub fn add(&mut self, mut new: Observation) -> u32 {
         let replaced = |known: &Observation| {
-            (known.port == new.port && known.token() == new.token()) || known.path == new.path
+            (known.port == new.port && known.token() == new.token()) || known.paths == new.paths
         };
         let before = self.0.iter().filter(|known| replaced(known)).map(|known| known.number + 1).max();
         self.0.retain(|known| !replaced(known));
         new.number = before.unwrap_or(0) % NUMBERS;
+        let number = new.number;
         self.0.push(new);
         self.0.shrink_to_fit();
-        new.number
+        number
     }
 
     /// Takes away what a port wanted with that token; whether there was such a one.
@@ -88,7 +133,7 @@ impl Observations {
 
     /// Takes away what observes that path or something below it.
     pub fn cancel_below(&mut self, path: Path) {
-        self.0.retain(|known| !path.covers(&known.path));
+        self.0.retain(|known| !known.paths.all().iter().all(|own| path.covers(own)));
     }
 
     /// Forgets all: the device registers anew.
@@ -98,12 +143,27 @@ impl Observations {
 
     /// Whether somebody is to be notified of a change there.
     pub fn cover(&self, path: Path) -> bool {
-        self.0.iter().any(|own| own.path.covers(&path))
+        self.0.iter().any(|own| own.paths.cover(path))
     }
 
     /// Those that are to be notified of a change there.
     pub fn of(&mut self, path: Path) -> impl Iterator<Item = &mut Observation> {
-        self.0.iter_mut().filter(move |own| own.path.covers(&path))
+        self.0.iter_mut().filter(move |own| own.paths.cover(path))
+    }
+
+    /// One of them, by its place.
+    pub fn at(&mut self, place: usize) -> Option<&mut Observation> {
+        self.0.get_mut(place)
+    }
+
+    /// When the first one is to be looked at.
+    pub fn look_at(&self) -> Nanos {
+        self.0.iter().map(|own| own.look_at).min().unwrap_or(Nanos::MAX)
+    }
+
+    /// Has all of them looked at: something may have changed.
+    pub fn look_again(&mut self, now: Nanos) {
+        self.0.iter_mut().for_each(|own| own.look_at = now);
     }
 }
 
@@ -112,7 +172,8 @@ mod tests {
     use super::*;
 
     fn observation(path: &str, token: &[u8]) -> Observation {
-        Observation::new(Path::parse(path).unwrap(), (5683, token), 0, Nanos::ZERO)
+        let paths = Paths::One(Path::parse(path).unwrap());
+        Observation::new(paths, (5683, token), (0, Content::Other(0)), Nanos::ZERO)
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! What a server may ask of a device (1.1 core, chapter 6): to read, write, execute, create, delete and discover, and to be
 //! notified.
 
-use super::objects::links;
-use super::observations::{Observation, Observations};
-use super::own::{Own, Values};
-use plimsoll_codec::coap::{Message, code, option};
+use super::conditions::Content;
+use super::objects::{Objects, links};
+use super::observations::{Observation, Observations, Paths};
+use super::own::{self, Own, Values};
+use super::{blocks, firmware};
+use plimsoll_codec::coap::{Block, Message, code, option};
 use plimsoll_codec::lwm2m::{Attributes, Given, Path, format, link, payload};
 
-/// Objects whose instances belong to the device itself: nobody creates or deletes them (security, server, device).
-const OWN_OBJECTS: [u16; 3] = [0, 1, 3];
+/// Objects whose instances belong to the device itself: nobody creates or deletes them (security, server, device, firmware).
+const OWN_OBJECTS: [u16; 4] = [own::SECURITY, SERVER, 3, 5];
 /// The resource that restarts the device when it is executed.
 const REBOOT: Path = Path::resource(3, 0, 4);
 /// The object of servers, and its resources that concern the registration: its lifetime, and what renews it when it is executed.
@@ -27,6 +29,11 @@ pub struct Reply {
     pub observe: Option<u32>,
     /// The instance that was created.
     pub created: Option<Path>,
+    /// Which block of the answer it is, and what tells it from blocks of another answer.
+    pub block2: Option<Block>,
+    pub tag: Option<[u8; 4]>,
+    /// Which block of the request it answers.
+    pub block1: Option<Block>,
     /// What the device does next.
     pub then: Then,
 }
@@ -39,18 +46,24 @@ pub enum Then {
     Nothing,
     /// It is observed now, so that it may send.
     Notify,
+    /// It looks whether what is observed has changed.
+    Look,
     /// It renews its registration.
     Update,
     /// It renews it and lists its objects, which have changed.
     List,
+    /// It is bootstrapped, and registers.
+    Register,
     /// It registers anew.
     Restart,
+    /// It does what was asked about its firmware.
+    Firmware(firmware::Order),
 }
 
 /// A device as it is when a request comes.
 pub struct Served<'a> {
     /// Its values. What it has of its own stands in `own`.
-    pub objects: &'a super::objects::Objects,
+    pub objects: &'a Objects,
     pub own: &'a mut Own,
     pub observations: &'a mut Observations,
     /// Its number.
@@ -62,15 +75,27 @@ pub struct Served<'a> {
     pub port: u16,
     /// The format that a value is read in where the server names none.
     pub preferred: u16,
+    /// Bytes of a block of an answer.
+    pub block_size: u16,
 }
 
 impl Reply {
     /// A code and nothing else.
     pub const fn of(code: u8) -> Reply {
-        Reply { code, content_format: None, observe: None, created: None, then: Then::Nothing }
+        Reply {
+            code,
+            content_format: None,
+            observe: None,
+            created: None,
+            block2: None,
+            tag: None,
+            block1: None,
+            then: Then::Nothing,
+        }
     }
 
-    fn then(self, then: Then) -> Reply {
+    /// The same, and what the device does after it.
+    pub fn then(self, then: Then) -> Reply {
         Reply { then, ..self }
     }
 }
@@ -81,23 +106,37 @@ impl Served<'_> {
         if !is_understood(request) {
             return Reply::of(code::BAD_OPTION);
         }
+        let mut reply = self.operation(request, out);
+        if matches!(request.code, code::GET | code::FETCH) {
+            blocks::cut(&mut reply, blocks::asked(request), self.block_size, out);
+        }
+        reply
+    }
+
+    fn operation(&mut self, request: &Message<'_>, out: &mut Vec<u8>) -> Reply {
         let Some(path) = Path::parse(&request.path()) else { return Reply::of(code::NOT_FOUND) };
+        // What a device knows of its servers is for the one that it was bootstrapped by alone.
+        if path.object() == Some(own::SECURITY) {
+            return Reply::of(code::UNAUTHORIZED);
+        }
         let accept = request.number(option::ACCEPT).and_then(|number| u16::try_from(number).ok());
         match (request.code, request.number(option::OBSERVE)) {
             (code::GET, _) if accept == Some(format::LINK) => self.discover(path, out),
-            (code::GET, Some(0)) => self.observe(path, accept, request.token, out),
+            (code::GET, Some(0)) => self.observe(Paths::One(path), accept, request.token, out),
             (code::GET, Some(1)) => {
                 self.observations.cancel((self.port, request.token));
-                self.read(path, accept, out)
+                self.read(&Paths::One(path), accept, out)
             }
-            (code::GET, _) => self.read(path, accept, out),
+            (code::GET, _) => self.read(&Paths::One(path), accept, out),
+            (code::FETCH, observe) => self.fetch(request, (accept, observe), out),
+            (code::IPATCH, _) => self.write(Path::ROOT, request),
             (code::PUT, _) if request.payload.is_empty() && request.option(option::URI_QUERY).is_some() => {
                 self.write_attributes(path, request)
             }
-            (code::PUT, _) => self.write(path, request),
+            (code::PUT | code::POST, _) if path.depth() == 2 => self.write(path, request),
+            (code::PUT, _) if path.depth() > 2 => self.write(path, request),
             (code::POST, _) => match path.depth() {
                 1 => self.create(path, request),
-                2 => self.write(path, request),
                 3 => self.execute(path),
                 _ => Reply::of(code::METHOD_NOT_ALLOWED),
             },
@@ -106,42 +145,92 @@ impl Served<'_> {
         }
     }
 
-    fn values(&self) -> Values<'_> {
+    pub(super) fn values(&self) -> Values<'_> {
         let Served { objects, own, device, now, message, .. } = self;
         Values { objects, own, device: *device, now: *now, message }
     }
 
-    fn read(&self, path: Path, accept: Option<u16>, out: &mut Vec<u8>) -> Reply {
-        if path == Path::ROOT {
-            return Reply::of(code::METHOD_NOT_ALLOWED);
-        }
+    pub(super) fn read(&self, paths: &Paths, accept: Option<u16>, out: &mut Vec<u8>) -> Reply {
+        self.read_content(paths, accept, out).0
+    }
+
+    /// The same, and what the answer contains.
+    fn read_content(
+        &self,
+        paths: &Paths,
+        accept: Option<u16>,
+        out: &mut Vec<u8>,
+    ) -> (Reply, Option<Content>) {
+        let refused = |code| (Reply::of(code), None);
         let values = self.values();
-        if !values.has(path) {
-            return Reply::of(code::NOT_FOUND);
+        if let Paths::One(path) = paths {
+            if *path == Path::ROOT {
+                return refused(code::METHOD_NOT_ALLOWED);
+            }
+            if !values.has(*path) {
+                return refused(code::NOT_FOUND);
+            }
         }
-        let given = values.below(path);
-        if given.is_empty() && path.depth() > 2 {
-            return Reply::of(code::METHOD_NOT_ALLOWED);
+        let given = values.of(paths);
+        let base = paths.base();
+        if given.is_empty() && base.depth() > 2 {
+            return refused(code::METHOD_NOT_ALLOWED);
         }
         // What is below a path may be many values, which only some formats can carry.
-        let preferred = if path.depth() > 2 { self.preferred } else { format::TLV };
+        let preferred = match paths {
+            Paths::One(path) if path.depth() > 2 => self.preferred,
+            Paths::One(_) => format::TLV,
+            Paths::Several(_) => format::SENML_CBOR,
+        };
         let content_format = accept.unwrap_or(preferred);
+        if base == Path::ROOT && !format::OF_SEVERAL_PATHS.contains(&content_format) {
+            return refused(code::NOT_ACCEPTABLE);
+        }
         let entries = self.objects.entries(&given);
-        match payload::write(content_format, path, &entries, out) {
-            true => Reply { content_format: Some(content_format), ..Reply::of(code::CONTENT) },
-            false => Reply::of(code::NOT_ACCEPTABLE),
+        if !payload::write(content_format, base, &entries, out) {
+            return refused(code::NOT_ACCEPTABLE);
+        }
+        let reply = Reply { content_format: Some(content_format), ..Reply::of(code::CONTENT) };
+        (reply, Some(Content::of(&entries, out)))
+    }
+
+    fn observe(&mut self, paths: Paths, accept: Option<u16>, token: &[u8], out: &mut Vec<u8>) -> Reply {
+        let (reply, content) = self.read_content(&paths, accept, out);
+        let (Some(content_format), Some(content)) = (reply.content_format, content) else { return reply };
+        let wanted = Observation::new(paths, (self.port, token), (content_format, content), self.now);
+        Reply { observe: Some(self.observations.add(wanted)), ..reply }.then(Then::Notify)
+    }
+
+    /// Reads or observes what the payload names (1.1 core, sections 6.3.9 and 6.4.4). What the device does not have is left out.
+    fn fetch(
+        &mut self,
+        request: &Message<'_>,
+        (accept, observe): (Option<u16>, Option<u32>),
+        out: &mut Vec<u8>,
+    ) -> Reply {
+        let content_format = request.content_format().unwrap_or_default();
+        if !format::OF_SEVERAL_PATHS.contains(&content_format) {
+            return Reply::of(code::UNSUPPORTED_FORMAT);
+        }
+        let named = payload::read_paths(content_format, request.payload);
+        let Some(named) = named.ok().filter(|named| !named.is_empty()) else {
+            return Reply::of(code::BAD_REQUEST);
+        };
+        if named.iter().any(|path| path.object() == Some(own::SECURITY)) {
+            return Reply::of(code::UNAUTHORIZED);
+        }
+        let (paths, accept) = (Paths::Several(named.into()), accept.or(Some(content_format)));
+        match observe {
+            Some(0) => self.observe(paths, accept, request.token, out),
+            Some(1) => {
+                self.observations.cancel((self.port, request.token));
+                self.read(&paths, accept, out)
+            }
+            _ => self.read(&paths, accept, out),
         }
     }
 
-    fn observe(&mut self, path: Path, accept: Option<u16>, token: &[u8], out: &mut Vec<u8>) -> Reply {
-        let reply = self.read(path, accept, out);
-        let Some(content_format) = reply.content_format else { return reply };
-        let number =
-            self.observations.add(Observation::new(path, (self.port, token), content_format, self.now));
-        Reply { observe: Some(number), ..reply }.then(Then::Notify)
-    }
-
-    fn discover(&self, path: Path, out: &mut Vec<u8>) -> Reply {
+    pub(super) fn discover(&self, path: Path, out: &mut Vec<u8>) -> Reply {
         let values = self.values();
         if !values.has(path) {
             return Reply::of(code::NOT_FOUND);
@@ -158,7 +247,8 @@ impl Served<'_> {
             if path != Path::ROOT {
                 list(path, &mut text);
             }
-            values.instances(path).into_iter().for_each(|own| list(own, &mut text));
+            let shown = |path: &Path| path.object() != Some(own::SECURITY);
+            values.instances(path).into_iter().filter(shown).for_each(|own| list(own, &mut text));
         } else if path.depth() == 2 {
             list(path, &mut text);
         }
@@ -190,21 +280,38 @@ impl Served<'_> {
         given.into_iter().map(one).collect()
     }
 
+    /// Writes what the payload has for that path; at the root, for the paths that it names (1.1 core, section 6.3.10).
     fn write(&mut self, path: Path, request: &Message<'_>) -> Reply {
-        if path.depth() < 2 {
-            return Reply::of(code::METHOD_NOT_ALLOWED);
+        let is_composite = path == Path::ROOT;
+        if is_composite
+            && !request.content_format().is_some_and(|own| format::OF_SEVERAL_PATHS.contains(&own))
+        {
+            return Reply::of(code::UNSUPPORTED_FORMAT);
         }
-        if !self.values().has(path.up_to(2)) {
+        if !is_composite && !self.values().has(path.up_to(2)) {
             return Reply::of(code::NOT_FOUND);
         }
         let written = match self.written(path, request) {
             Ok(written) => written,
             Err(code) => return Reply::of(code),
         };
+        if written.iter().any(|(path, _)| !self.values().has(path.up_to(2))) {
+            return Reply::of(code::NOT_FOUND);
+        }
         let of_server = |path: Path| path.object() == Some(SERVER) && path.resource_id() == Some(LIFETIME);
-        let renews = written.iter().any(|(path, _)| of_server(*path));
-        written.into_iter().for_each(|(path, value)| self.own.write(path, value));
-        Reply::of(code::CHANGED).then(if renews { Then::Update } else { Then::Nothing })
+        let mut then = Then::Look;
+        for (path, value) in written {
+            if let Some(order) = firmware::order_of_write(path, &value) {
+                then = Then::Firmware(order);
+            } else if of_server(path) {
+                then = Then::Update;
+            }
+            // An image is read by nobody.
+            if path != firmware::PACKAGE {
+                self.own.write(path, value);
+            }
+        }
+        Reply::of(code::CHANGED).then(then)
     }
 
     fn write_attributes(&mut self, path: Path, request: &Message<'_>) -> Reply {
@@ -227,7 +334,7 @@ impl Served<'_> {
             return Reply::of(code::BAD_REQUEST);
         }
         self.own.set_attributes(path, attributes);
-        Reply::of(code::CHANGED)
+        Reply::of(code::CHANGED).then(Then::Look)
     }
 
     fn execute(&mut self, path: Path) -> Reply {
@@ -236,6 +343,7 @@ impl Served<'_> {
             Some(resource) if resource.kind().is_some() => Reply::of(code::METHOD_NOT_ALLOWED),
             Some(_) => Reply::of(code::CHANGED).then(match path.ids() {
                 _ if path == REBOOT => Then::Restart,
+                _ if path == firmware::UPDATE => Then::Firmware(firmware::Order::Install),
                 [SERVER, _, RENEW] => Then::Update,
                 _ => Then::Nothing,
             }),
@@ -280,7 +388,7 @@ impl Served<'_> {
 }
 
 /// Whether a device can do what the options of a request ask: those that must not be ignored have odd numbers (RFC 7252 section
-/// 5.4.1), and what comes in several blocks is none of them.
+/// 5.4.1).
 fn is_understood(request: &Message<'_>) -> bool {
     const KNOWN: [u16; 7] = [
         option::URI_HOST,
@@ -291,14 +399,10 @@ fn is_understood(request: &Message<'_>) -> bool {
         option::BLOCK1,
         option::BLOCK2,
     ];
-    let is_whole = |number: u16| request.block(number).is_none_or(|block| block.number == 0 && !block.more);
-    let is_known = |number: u16| number.is_multiple_of(2) || KNOWN.contains(&number);
-    is_whole(option::BLOCK1)
-        && is_whole(option::BLOCK2)
-        && request.options().all(|(number, _)| is_known(number))
+    request.options().all(|(number, _)| number.is_multiple_of(2) || KNOWN.contains(&number))
 }
 
 /// What a device registers: its instances as links.
 pub fn registered(values: &Values<'_>) -> String {
-    links(values.instances(Path::ROOT).into_iter().filter(|path| path.object() != Some(0)))
+    links(values.instances(Path::ROOT).into_iter().filter(|path| path.object() != Some(own::SECURITY)))
 }

@@ -2,8 +2,15 @@
 //! kind, and take no memory for it.
 
 use super::objects::Objects;
+use super::observations::Paths;
 use plimsoll_codec::lwm2m::{Attributes, Given, Path};
 use plimsoll_model::Nanos;
+
+/// The object of what a device knows of its servers.
+pub const SECURITY: u16 = 0;
+/// The periods between notifications that hold where no attribute says otherwise.
+const LEAST_PERIOD: Path = Path::resource(1, 0, 2);
+const MOST_PERIOD: Path = Path::resource(1, 0, 3);
 
 /// See the module.
 #[derive(Default)]
@@ -52,6 +59,16 @@ impl Values<'_> {
         values
     }
 
+    /// The values of several paths, each in the order of its paths.
+    pub fn of(&self, paths: &Paths) -> Vec<(Path, Given<'static>)> {
+        let seen =
+            |path: Path| self.below(path).into_iter().filter(|(own, _)| own.object() != Some(SECURITY));
+        match paths.all() {
+            [path] => self.below(*path),
+            paths => paths.iter().copied().flat_map(seen).collect(),
+        }
+    }
+
     /// Whether the device has something at that path.
     pub fn has(&self, path: Path) -> bool {
         let shared = self.objects.below(path).iter().any(|resource| !self.own.is_deleted(resource.path));
@@ -77,6 +94,11 @@ impl Own {
 
     fn all_written(&self) -> &[(Path, Given<'static>)] {
         self.0.as_ref().map(|own| own.written.as_slice()).unwrap_or_default()
+    }
+
+    /// What was written to an object.
+    pub fn of_object(&self, object: u16) -> impl Iterator<Item = &(Path, Given<'static>)> {
+        self.all_written().iter().filter(move |(path, _)| path.object() == Some(object))
     }
 
     fn created(&self) -> &[Path] {
@@ -124,11 +146,18 @@ impl Own {
         changes.deleted.push(instance);
     }
 
-    /// The attributes that hold at a path: those of lower levels go before those of higher ones.
+    /// The attributes that hold at a path: those of lower levels go before those of higher ones, and last comes what a server wrote
+    /// for all of them.
     pub fn attributes(&self, path: Path) -> Attributes {
         let Some(changes) = &self.0 else { return Attributes::default() };
         let levels = (1..=path.depth()).rev().filter_map(|depth| changes.at(path.up_to(depth)));
-        levels.fold(Attributes::default(), |lower, higher| lower.or(*higher))
+        let period = |path: Path| match self.written(path) {
+            Some(Given::Integer(seconds)) => u32::try_from(*seconds).ok(),
+            _ => None,
+        };
+        let for_all =
+            Attributes { pmin: period(LEAST_PERIOD), pmax: period(MOST_PERIOD), ..Attributes::default() };
+        levels.fold(Attributes::default(), |lower, higher| lower.or(*higher)).or(for_all)
     }
 
     /// The attributes that were written to a path itself.

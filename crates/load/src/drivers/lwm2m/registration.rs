@@ -13,10 +13,7 @@ pub fn register(plan: &Lwm2mPlan, (run, device, lifetime): (&str, u32, Nanos), o
     options.clear();
     options.add_target(plan.registration.as_bytes());
     options.add_number(option::CONTENT_FORMAT, u32::from(format::LINK));
-    let variables = Variables { run, device, ..Variables::default() };
-    let mut name = b"ep=".to_vec();
-    plan.endpoint.render(&variables, &mut || 0, &mut name);
-    options.add(option::URI_QUERY, &name);
+    add_name(plan, (run, device), options);
     options.add(option::URI_QUERY, seconds(lifetime).as_bytes());
     options.add(option::URI_QUERY, format!("lwm2m={}", plan.version).as_bytes());
     // Version 1.1 has a parameter of its own for queue mode, and no binding UQ (section 6.2.1.2).
@@ -30,7 +27,15 @@ pub fn register(plan: &Lwm2mPlan, (run, device, lifetime): (&str, u32, Nanos), o
     }
 }
 
-/// The same for what renews it; with the lifetime again, which a server may have changed.
+/// Adds how a device calls itself.
+pub fn add_name(plan: &Lwm2mPlan, (run, device): (&str, u32), options: &mut OptionList) {
+    let variables = Variables { run, device, ..Variables::default() };
+    let mut name = b"ep=".to_vec();
+    plan.endpoint.render(&variables, &mut || 0, &mut name);
+    options.add(option::URI_QUERY, &name);
+}
+
+/// Puts the options of what renews a registration in the place of what is there; with the lifetime again, which a server may have changed.
 pub fn update(location: &str, lifetime: Nanos, options: &mut OptionList, lists_objects: bool) {
     options.clear();
     location

@@ -23,16 +23,40 @@ pub(crate) struct Lwm2m {
     pub deregister: bool,
     /// Whether devices say that they are reached only for a while after they sent something (queue mode). Default false.
     pub queue_mode: bool,
+    /// Whether devices learn of their server from another one first, at the port `bootstrap` of the platform. Default false.
+    pub bootstrap: bool,
     /// For how long a registered device waits to be observed. One that nobody observes sends nothing. Default 10 s.
     pub observed_within: Duration,
     /// The resource that holds a device's message: notifications of it are the messages. Default: what the profile says, else
     /// bytes at `19/0/0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageResource>,
-    /// The format of a value for a server that names none. Default `tlv`.
-    pub format: ValueFormat,
+    /// Whether devices send their messages of themselves (operation Send of 1.1), and need not be observed. Default false.
+    pub send: bool,
+    /// The format of a value for a server that names none. Default `tlv`; for messages that are sent (`send`), where it must be one
+    /// of SenML, `senml_cbor`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<ValueFormat>,
+    /// New firmware that a server may give to devices (object 5). Default: they take none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<Firmware>,
     /// What else a device has: paths such as `3303/0/5701`, and what is there.
     pub resources: BTreeMap<String, Resource>,
+}
+
+/// New firmware that a server may give to devices.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Firmware {
+    /// For how long a device installs it. Default 5 s.
+    pub install: Duration,
+}
+
+impl Default for Firmware {
+    fn default() -> Firmware {
+        Firmware { install: AsText(Nanos::from_secs(5)) }
+    }
 }
 
 /// A version of LwM2M.
@@ -78,12 +102,11 @@ pub(crate) struct MessageResource {
 }
 
 /// A format of values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ValueFormat {
     /// Type, length, value.
-    #[default]
     Tlv,
     /// Plain text.
     Text,
@@ -121,7 +144,7 @@ pub(crate) enum Resource {
     Detailed(Box<Detailed>),
 }
 
-/// A resource with more than a value: one of `value`, `sine`, `uniform` and `execute`.
+/// A resource with more than a value: one of `value`, `sine`, `uniform`, `walk`, `feed` and `execute`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -135,6 +158,12 @@ pub(crate) struct Detailed {
     /// A number by chance, between two bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uniform: Option<Uniform>,
+    /// A number that goes a random step up or down each time, between two bounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walk: Option<Walk>,
+    /// A column of `message.feed`, one row after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed: Option<FeedColumn>,
     /// Whether it is nothing to read, but to execute. Default false.
     #[serde(default)]
     pub execute: bool,
@@ -169,6 +198,9 @@ pub(crate) struct Sine {
     pub max: f64,
     /// From one highest value to the next.
     pub period: Duration,
+    /// For how long each value stays. Default a second.
+    #[serde(default = "second")]
+    pub every: Duration,
 }
 
 /// A number by chance.
@@ -184,6 +216,55 @@ pub(crate) struct Uniform {
     pub every: Duration,
 }
 
+/// A number that goes a random step up or down each time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Walk {
+    /// The lowest value, from which it turns back.
+    pub min: f64,
+    /// The highest value, from which it turns back.
+    pub max: f64,
+    /// The size of a step: its standard deviation.
+    pub step: f64,
+    /// For how long each value stays. Default a second.
+    #[serde(default = "second")]
+    pub every: Duration,
+}
+
+/// A column of the scenario's feed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FeedColumn {
+    /// Its name.
+    pub column: String,
+    /// What stands in it. Default `float`.
+    #[serde(default)]
+    pub kind: ColumnKind,
+    /// For how long each row stays. Default a second.
+    #[serde(default = "second")]
+    pub every: Duration,
+}
+
+/// What stands in a column of a feed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ColumnKind {
+    /// Numbers.
+    #[default]
+    Float,
+    /// Whole numbers.
+    Integer,
+    /// Texts.
+    String,
+}
+
+const fn second() -> Duration {
+    AsText(Nanos::from_secs(1))
+}
+
 impl Default for Lwm2m {
     fn default() -> Lwm2m {
         Lwm2m {
@@ -193,9 +274,12 @@ impl Default for Lwm2m {
             update: true,
             deregister: true,
             queue_mode: false,
+            bootstrap: false,
             observed_within: AsText(Nanos::from_secs(10)),
             message: None,
-            format: ValueFormat::Tlv,
+            send: false,
+            format: None,
+            firmware: None,
             resources: BTreeMap::new(),
         }
     }

@@ -19,6 +19,10 @@ pub struct Lwm2mPlan {
     pub update: bool,
     /// Whether devices deregister at their end.
     pub deregister: bool,
+    /// Whether devices learn of their server from another one first.
+    pub bootstrap: bool,
+    /// For how long a device installs new firmware; `None` where it takes none.
+    pub firmware: Option<Nanos>,
     /// For how long a device that registered waits to be observed, before it counts as one that is not.
     pub observed_within: Nanos,
     /// Path of the interface for registrations, without a slash at its end.
@@ -27,7 +31,9 @@ pub struct Lwm2mPlan {
     pub message: Path,
     /// The kind of value that it holds.
     pub message_kind: Kind,
-    /// The format of a value for a server that names none.
+    /// Whether devices send their messages of themselves (1.1 core, section 6.4.6), and need not be observed.
+    pub send: bool,
+    /// The format of a value for a server that names none, and of messages that are sent.
     pub format: u16,
     /// What else a device has, in the order of the paths; no two of them are the same, and none is the message's.
     pub resources: Vec<ResourcePlan>,
@@ -55,6 +61,22 @@ pub enum ValuePlan {
     Integer(i64),
     /// Always this.
     Boolean(bool),
+    /// Another value after each such time.
+    Changing {
+        /// What its values are.
+        change: Change,
+        /// For how long one stays.
+        every: Nanos,
+    },
+    /// Bytes that a server writes and nobody reads.
+    Package,
+    /// Nothing: it is executed.
+    Action,
+}
+
+/// How a value changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
     /// A number that goes up and down.
     Sine {
         /// The lowest and the highest value.
@@ -62,15 +84,25 @@ pub enum ValuePlan {
         /// From one highest value to the next.
         period: Nanos,
     },
-    /// A number by chance, another one after each such time.
+    /// A number by chance.
     Uniform {
         /// The lowest and the highest value.
         range: (f64, f64),
-        /// For how long it stays.
-        every: Nanos,
     },
-    /// Nothing: it is executed.
-    Action,
+    /// A number that goes a random step up or down each time, and turns back at its bounds.
+    Walk {
+        /// The lowest and the highest value.
+        range: (f64, f64),
+        /// Standard deviation of a step.
+        step: f64,
+    },
+    /// A column of the scenario's feed, one row after the other.
+    Column {
+        /// Its position.
+        column: usize,
+        /// What stands in it.
+        kind: Kind,
+    },
 }
 
 impl ValuePlan {
@@ -79,8 +111,10 @@ impl ValuePlan {
         Some(match self {
             ValuePlan::Text(_) => Kind::String,
             ValuePlan::Integer(_) => Kind::Integer,
-            ValuePlan::Float(_) | ValuePlan::Sine { .. } | ValuePlan::Uniform { .. } => Kind::Float,
+            ValuePlan::Changing { change: Change::Column { kind, .. }, .. } => *kind,
+            ValuePlan::Float(_) | ValuePlan::Changing { .. } => Kind::Float,
             ValuePlan::Boolean(_) => Kind::Boolean,
+            ValuePlan::Package => Kind::Opaque,
             ValuePlan::Action => return None,
         })
     }

@@ -1,8 +1,11 @@
 //! From what is written of LwM2M to what is planned.
 
-use super::config::{Detailed, Lwm2mVersion, MessageKind, MessageResource, Plain, Resource, ValueFormat};
-use super::plan::{Lwm2mPlan, ResourcePlan, ValuePlan};
-use crate::config::Scenario;
+use super::config::{
+    ColumnKind, Detailed, FeedColumn, Lwm2mVersion, MessageKind, MessageResource, Plain, Resource, Sine,
+    Uniform, ValueFormat, Walk,
+};
+use super::plan::{Change, Lwm2mPlan, ResourcePlan, ValuePlan};
+use crate::config::{Lwm2m, Scenario};
 use crate::context::Context;
 use crate::plan::{Content, MarkerForm, MessagePlan, PlatformPlan, Protocol, Template};
 use plimsoll_codec::lwm2m::{Kind, Path, format};
@@ -14,11 +17,11 @@ const DEFAULT_MESSAGE: &str = "19/0/0";
 /// Bytes of a message that fit into a datagram in every format, with what stands around them.
 const LARGEST_MESSAGE: usize = 40_000;
 
-/// Checks what a scenario says of LwM2M; `message` is what devices send.
+/// Checks what a scenario says of LwM2M; `message` is what devices send, and `columns` are those of its feed.
 pub(crate) fn resolve(
     scenario: &Scenario,
     platform: Option<&PlatformPlan>,
-    message: Option<&MessagePlan>,
+    (message, columns): (Option<&MessagePlan>, &[String]),
     context: &mut Context<'_>,
 ) -> Lwm2mPlan {
     let lwm2m = &scenario.lwm2m;
@@ -49,6 +52,7 @@ pub(crate) fn resolve(
     });
     if is_spoken {
         check_way(scenario, platform, context);
+        check_send(lwm2m, context);
     }
     if let Some(message) = message.filter(|_| is_spoken) {
         check_message(resource.kind, message, context);
@@ -63,6 +67,8 @@ pub(crate) fn resolve(
         queue_mode: lwm2m.queue_mode,
         update: lwm2m.update,
         deregister: lwm2m.deregister,
+        bootstrap: lwm2m.bootstrap,
+        firmware: lwm2m.firmware.map(|firmware| firmware.install.0),
         observed_within: lwm2m.observed_within.0,
         registration: role.and_then(|role| role.registration.clone()).unwrap_or_else(|| "/rd".to_owned()),
         message: path,
@@ -72,14 +78,31 @@ pub(crate) fn resolve(
             MessageKind::Float => Kind::Float,
             MessageKind::Integer => Kind::Integer,
         },
+        send: lwm2m.send,
         format: match lwm2m.format {
-            ValueFormat::Tlv => format::TLV,
-            ValueFormat::Text => format::TEXT,
-            ValueFormat::Opaque => format::OPAQUE,
-            ValueFormat::SenmlJson => format::SENML_JSON,
-            ValueFormat::SenmlCbor => format::SENML_CBOR,
+            None if lwm2m.send => format::SENML_CBOR,
+            None | Some(ValueFormat::Tlv) => format::TLV,
+            Some(ValueFormat::Text) => format::TEXT,
+            Some(ValueFormat::Opaque) => format::OPAQUE,
+            Some(ValueFormat::SenmlJson) => format::SENML_JSON,
+            Some(ValueFormat::SenmlCbor) => format::SENML_CBOR,
         },
-        resources: resources(scenario, path, context),
+        resources: resources(scenario, (path, columns), context),
+    }
+}
+
+/// Reports what cannot be combined with the operation Send.
+fn check_send(lwm2m: &Lwm2m, context: &mut Context<'_>) {
+    if !lwm2m.send {
+        return;
+    }
+    if lwm2m.version == Lwm2mVersion::V10 {
+        let help = "write `version: 1.1`";
+        context.error_with_help("lwm2m.send", "devices of version 1.0 send nothing of themselves", help);
+    }
+    if matches!(lwm2m.format, Some(ValueFormat::Tlv | ValueFormat::Text | ValueFormat::Opaque)) {
+        let help = "write `senml_cbor` or `senml_json`, or leave it out";
+        context.error_with_help("lwm2m.format", "what devices send of themselves is SenML", help);
     }
 }
 
@@ -91,12 +114,13 @@ fn check_way(scenario: &Scenario, platform: Option<&PlatformPlan>, context: &mut
         context.error_with_help("platform.address", "LwM2M is spoken without DTLS so far", help);
     }
     let coap = &scenario.coap;
-    for (key, is_written) in [("sockets", coap.sockets.is_some()), ("block_size", coap.block_size.is_some())]
-    {
-        if is_written {
-            let message = format!("`{key}` means nothing to LwM2M");
-            context.error_with_help(&format!("coap.{key}"), message, "remove it");
-        }
+    if coap.sockets.is_some() {
+        context.error_with_help("coap.sockets", "`sockets` means nothing to LwM2M", "remove it");
+    }
+    let is_named = platform.is_some_and(|platform| platform.ports.contains_key("bootstrap"));
+    if scenario.lwm2m.bootstrap && address.is_some() && !is_named {
+        let help = "write `ports: { bootstrap: 5783 }` under `platform`";
+        context.error_with_help("lwm2m.bootstrap", "the platform has no port `bootstrap`", help);
     }
 }
 
@@ -140,8 +164,15 @@ fn check_message(kind: MessageKind, message: &MessagePlan, context: &mut Context
 }
 
 /// What devices have beside their messages: what every device has, and what the scenario says.
-fn resources(scenario: &Scenario, message: Path, context: &mut Context<'_>) -> Vec<ResourcePlan> {
+fn resources(
+    scenario: &Scenario,
+    (message, columns): (Path, &[String]),
+    context: &mut Context<'_>,
+) -> Vec<ResourcePlan> {
     let mut resources = of_every_device(scenario.lwm2m.lifetime.0);
+    if scenario.lwm2m.firmware.is_some() {
+        resources.extend(of_firmware());
+    }
     let mut named = BTreeSet::new();
     for (text, written) in &scenario.lwm2m.resources {
         let at = format!("lwm2m.resources.{text}");
@@ -157,7 +188,7 @@ fn resources(scenario: &Scenario, message: Path, context: &mut Context<'_>) -> V
             );
             continue;
         }
-        let Some(value) = value(written, &at, context) else { continue };
+        let Some(value) = value(written, (&at, columns), context) else { continue };
         if !named.insert(path) {
             context.error(&at, "this resource stands here twice");
         }
@@ -180,6 +211,8 @@ fn of_every_device(lifetime: Nanos) -> Vec<ResourcePlan> {
     vec![
         fixed(Path::resource(1, 0, 0), ValuePlan::Integer(1)),
         ResourcePlan { path: Path::resource(1, 0, 1), value: seconds, is_writable: true },
+        ResourcePlan { path: Path::resource(1, 0, 2), value: ValuePlan::Integer(0), is_writable: true },
+        ResourcePlan { path: Path::resource(1, 0, 3), value: ValuePlan::Integer(0), is_writable: true },
         fixed(Path::resource(1, 0, 7), text("U")),
         fixed(Path::resource(1, 0, 8), ValuePlan::Action),
         fixed(Path::resource(3, 0, 0), text("Plimsoll")),
@@ -189,10 +222,33 @@ fn of_every_device(lifetime: Nanos) -> Vec<ResourcePlan> {
     ]
 }
 
-fn value(written: &Resource, at: &str, context: &mut Context<'_>) -> Option<ValuePlan> {
+/// The object of firmware (object 5): an image is written, or downloaded over CoAP.
+fn of_firmware() -> Vec<ResourcePlan> {
+    let resource = |id: u16, value: ValuePlan, is_writable: bool| ResourcePlan {
+        path: Path::resource(5, 0, id),
+        value,
+        is_writable,
+    };
+    let nothing = || ValuePlan::Text(Template { pieces: Vec::new() });
+    vec![
+        resource(0, ValuePlan::Package, true),
+        resource(1, nothing(), true),
+        resource(2, ValuePlan::Action, false),
+        resource(3, ValuePlan::Integer(0), false),
+        resource(5, ValuePlan::Integer(0), false),
+        // Delivery method: both.
+        resource(9, ValuePlan::Integer(2), false),
+    ]
+}
+
+fn value(
+    written: &Resource,
+    (at, columns): (&str, &[String]),
+    context: &mut Context<'_>,
+) -> Option<ValuePlan> {
     match written {
         Resource::Plain(value) => plain(value, at, context),
-        Resource::Detailed(detailed) => self::detailed(detailed, at, context),
+        Resource::Detailed(detailed) => self::detailed(detailed, (at, columns), context),
     }
 }
 
@@ -208,29 +264,60 @@ fn plain(value: &Plain, at: &str, context: &mut Context<'_>) -> Option<ValuePlan
     })
 }
 
-fn detailed(detailed: &Detailed, at: &str, context: &mut Context<'_>) -> Option<ValuePlan> {
-    let Detailed { value, sine, uniform, execute, writable: _ } = detailed;
-    let range = |(min, max): (f64, f64), span: Nanos, context: &mut Context<'_>| {
-        if min > max || span <= Nanos::ZERO {
+fn detailed(
+    detailed: &Detailed,
+    (at, columns): (&str, &[String]),
+    context: &mut Context<'_>,
+) -> Option<ValuePlan> {
+    let Detailed { value, sine, uniform, walk, feed, execute, writable: _ } = detailed;
+    let range = |(min, max): (f64, f64), spans: &[Nanos], context: &mut Context<'_>| {
+        if min > max || spans.iter().any(|span| *span <= Nanos::ZERO) {
             context.error(at, "the lowest value is above the highest, or its time is none");
         }
         (min, max)
     };
-    match (value, sine, uniform, execute) {
-        (Some(value), None, None, false) => plain(value, at, context),
-        (None, Some(sine), None, false) => {
-            let range = range((sine.min, sine.max), sine.period.0, context);
-            Some(ValuePlan::Sine { range, period: sine.period.0 })
+    let (change, every) = match (value, sine, uniform, walk, feed, execute) {
+        (Some(value), None, None, None, None, false) => return plain(value, at, context),
+        (None, None, None, None, None, true) => return Some(ValuePlan::Action),
+        (None, Some(Sine { min, max, period, every }), None, None, None, false) => {
+            let range = range((*min, *max), &[period.0, every.0], context);
+            (Change::Sine { range, period: period.0 }, every)
         }
-        (None, None, Some(uniform), false) => {
-            let range = range((uniform.min, uniform.max), uniform.every.0, context);
-            Some(ValuePlan::Uniform { range, every: uniform.every.0 })
+        (None, None, Some(Uniform { min, max, every }), None, None, false) => {
+            (Change::Uniform { range: range((*min, *max), &[every.0], context) }, every)
         }
-        (None, None, None, true) => Some(ValuePlan::Action),
+        (None, None, None, Some(Walk { min, max, step, every }), None, false) => {
+            if !step.is_finite() || *step < 0.0 {
+                context.error(at, "the size of a step is none");
+            }
+            (Change::Walk { range: range((*min, *max), &[every.0], context), step: *step }, every)
+        }
+        (None, None, None, None, Some(feed), false) => (column(feed, (at, columns), context)?, &feed.every),
         _ => {
-            let help = "write one of `value`, `sine`, `uniform` and `execute: true`";
+            let help = "write one of `value`, `sine`, `uniform`, `walk`, `feed` and `execute: true`";
             context.error_with_help(at, "a resource holds one thing", help);
-            None
+            return None;
         }
+    };
+    Some(ValuePlan::Changing { change, every: every.0 })
+}
+
+fn column(feed: &FeedColumn, (at, columns): (&str, &[String]), context: &mut Context<'_>) -> Option<Change> {
+    if feed.every.0 <= Nanos::ZERO {
+        context.error(at, "the time of a row is none");
     }
+    let kind = match feed.kind {
+        ColumnKind::Float => Kind::Float,
+        ColumnKind::Integer => Kind::Integer,
+        ColumnKind::String => Kind::String,
+    };
+    let Some(column) = columns.iter().position(|name| *name == feed.column) else {
+        let help = match columns {
+            [] => "give `message.feed` a file".to_owned(),
+            columns => format!("its columns are {}", columns.join(", ")),
+        };
+        context.error_with_help(at, format!("the feed has no column `{}`", feed.column), help);
+        return None;
+    };
+    Some(Change::Column { column, kind })
 }

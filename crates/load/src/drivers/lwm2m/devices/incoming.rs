@@ -2,6 +2,8 @@
 
 use super::{Devices, Event, Exchange, Outgoing, Purpose};
 use crate::drivers::coap::answered::RequestKey;
+use crate::drivers::lwm2m::blocks::{self, Taken};
+use crate::drivers::lwm2m::firmware::Outcome;
 use crate::drivers::lwm2m::operations::{Reply, Served, Then};
 use plimsoll_codec::coap::{Kind, LARGEST_DATAGRAM, Message, code, option};
 use plimsoll_model::Nanos;
@@ -47,9 +49,10 @@ impl Devices {
         if own.sendings == 1 && !own.is_acknowledged {
             events.push(Event::RoundTrip { took: (at - own.sent_at).max(Nanos::ZERO) });
         }
-        if let Purpose::Notify(sequence) = own.purpose {
+        if own.purpose.is_notification() {
+            let message = own.purpose.message();
             self.end(place);
-            if let Some(sequence) = sequence {
+            if let Some(sequence) = message {
                 self.traffic.answers.add(4, 0);
                 events.push(Event::Acknowledged { device: self.number(slot), sequence, at });
             }
@@ -68,19 +71,32 @@ impl Devices {
     /// The server knows nothing of a notification: it is not observed any more (RFC 7641 section 3.6).
     fn reset(&mut self, slot: u32, id: u16, at: Nanos, events: &mut Vec<Event>) {
         let ended = self.sent_with(slot, id).and_then(|place| self.end(place));
-        if let Some((_, Purpose::Register | Purpose::Update)) = ended {
-            return self.failed(slot, "the server reset a registration".to_owned(), at, events);
-        }
-        if let Some((_, Purpose::Notify(Some(sequence)))) = ended {
-            let reason =
-                "the server does not observe the device any more: it reset a notification".to_owned();
-            events.push(Event::Refused { device: self.number(slot), sequence, at, reason });
+        match ended.map(|(_, purpose)| purpose) {
+            Some(Purpose::Register | Purpose::Update | Purpose::Bootstrap) => {
+                return self.failed(slot, "the server reset a registration".to_owned(), at, events);
+            }
+            Some(Purpose::Download) => {
+                let reason = "the server reset a request for it";
+                return self.download_failed(slot, Outcome::ConnectionLost, reason, events);
+            }
+            Some(Purpose::Send(sequence)) => {
+                let reason = "the server reset what the device sent".to_owned();
+                return events.push(Event::Refused { device: self.number(slot), sequence, at, reason });
+            }
+            Some(Purpose::Notify(Some(sequence))) => {
+                let reason =
+                    "the server does not observe the device any more: it reset a notification".to_owned();
+                events.push(Event::Refused { device: self.number(slot), sequence, at, reason });
+            }
+            Some(Purpose::Notify(None) | Purpose::Value) | None => {}
         }
         let message = self.plan.message;
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
         let was_observed = own.observations.cover(message);
         own.observations.cancel_notified(id);
-        if was_observed && !own.observations.cover(message) {
+        let is_observed = own.observations.cover(message);
+        self.count(slot);
+        if was_observed && !is_observed {
             // A server that was restarted has lost the registration, too, and says so.
             self.update(slot, false, at);
         }
@@ -98,9 +114,8 @@ impl Devices {
             self.say((slot, port), Kind::Acknowledgement, answer.id);
         }
         let place = self.exchanges.of_token(answer.token);
-        let is_asked = |own: &Exchange| {
-            own.device == slot && own.sendings > 0 && !matches!(own.purpose, Purpose::Notify(_))
-        };
+        let is_asked =
+            |own: &Exchange| own.device == slot && own.sendings > 0 && !own.purpose.is_notification();
         let place = place.filter(|place| self.exchanges.get(*place).is_some_and(is_asked));
         let Some(place) = place else {
             // To a request that was repeated there may be several answers; nobody waits for that to the last one.
@@ -139,15 +154,40 @@ impl Devices {
         }
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
-        let reply = self.serve((slot, port), request, at, &mut payload);
+        let reply = self.serve_in_blocks((slot, port), request, at, &mut payload);
         self.answer((slot, port), request, &reply, &payload);
         // Reading twice does no harm, and what was read may be long.
-        if request.code != code::GET || reply.observe.is_some() {
+        let is_reading = matches!(request.code, code::GET | code::FETCH);
+        if !is_reading || reply.observe.is_some() {
             let answer = self.answers.get(begin..).unwrap_or_default().to_vec();
             self.answered.remember(key, answer, at);
         }
         self.payload = payload;
         self.after(slot, reply.then, at, events);
+    }
+
+    /// Serves a request that is whole, and collects the blocks of one that is not.
+    fn serve_in_blocks(
+        &mut self,
+        (slot, port): (u32, u16),
+        request: &Message<'_>,
+        now: Nanos,
+        payload: &mut Vec<u8>,
+    ) -> Reply {
+        let Some(block) = request.block(option::BLOCK1).filter(|block| block.more || block.number > 0) else {
+            return self.serve((slot, port), request, now, payload);
+        };
+        let Some(own) = self.devices.get_mut(slot as usize) else { return Reply::of(code::NOT_FOUND) };
+        let upload = &mut own.rare.get_or_insert_default().upload;
+        let reply = match blocks::take(upload, block, request) {
+            Taken::Continue => Reply::of(code::CONTINUE),
+            Taken::Refused(code) => Reply::of(code),
+            Taken::Whole(body) => {
+                let whole = Message { payload: &body, ..*request };
+                self.serve((slot, port), &whole, now, payload)
+            }
+        };
+        Reply { block1: Some(block), ..reply }
     }
 
     fn serve(
@@ -168,10 +208,14 @@ impl Devices {
             Some(own) => {
                 let (observations, own) = (&mut own.observations, &mut own.own);
                 let objects = &self.objects;
-                let preferred = self.plan.format;
+                let (preferred, block_size) = (self.plan.format, self.block_size);
+                let message = message.as_slice();
                 let mut served =
-                    Served { objects, own, observations, device, now, message: &message, port, preferred };
-                served.serve(request, payload)
+                    Served { objects, own, observations, device, now, message, port, preferred, block_size };
+                match self.bootstrap_port {
+                    Some(known) if known == port => served.bootstrap(request, payload),
+                    _ => served.serve(request, payload),
+                }
             }
             None => Reply::of(code::NOT_FOUND),
         };
@@ -181,6 +225,9 @@ impl Devices {
 
     fn answer(&mut self, (slot, port): (u32, u16), request: &Message<'_>, reply: &Reply, payload: &[u8]) {
         self.options.clear();
+        if let Some(tag) = reply.tag {
+            self.options.add(option::ETAG, &tag);
+        }
         if let Some(number) = reply.observe {
             self.options.add_number(option::OBSERVE, number);
         }
@@ -189,6 +236,9 @@ impl Devices {
         }
         for id in reply.created.iter().flat_map(|path| path.ids()) {
             self.options.add(option::LOCATION_PATH, id.to_string().as_bytes());
+        }
+        for (number, block) in [(option::BLOCK2, reply.block2), (option::BLOCK1, reply.block1)] {
+            let _ = block.map(|block| self.options.add_number(number, block.to_number()));
         }
         self.encoded.clear();
         self.options.encode(&mut self.encoded);
@@ -208,6 +258,7 @@ impl Devices {
     }
 
     fn after(&mut self, slot: u32, then: Then, now: Nanos, events: &mut Vec<Event>) {
+        self.count(slot);
         match then {
             Then::Nothing => {}
             Then::Notify => {
@@ -215,9 +266,17 @@ impl Devices {
                 let own = self.devices.get(slot as usize);
                 if own.is_some_and(|own| own.observations.cover(message)) {
                     self.ready(slot, events);
-                    self.dirty.push(slot);
                 }
+                self.look_at_values(slot);
             }
+            Then::Look => {
+                if let Some(own) = self.devices.get_mut(slot as usize) {
+                    own.observations.look_again(now);
+                }
+                self.look_at_values(slot);
+            }
+            Then::Register => self.bootstrapped(slot, now, events),
+            Then::Firmware(order) => self.ordered(slot, order, now, events),
             Then::Update => self.update(slot, false, now),
             Then::List => self.update(slot, true, now),
             Then::Restart => self.restart(slot, now, events),

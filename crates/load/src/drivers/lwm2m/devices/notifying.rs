@@ -1,115 +1,33 @@
-//! How devices notify whoever observes them of their messages.
+//! How devices notify whoever observes them: the way of a notification, and when a value is worth one.
 
-use super::{Devices, Event, Purpose, Standing};
-use crate::drivers::lwm2m::objects::message_value;
-use crate::drivers::lwm2m::observations::Observation;
+use super::{Devices, Purpose, Standing};
+use crate::drivers::lwm2m::blocks;
+use crate::drivers::lwm2m::conditions::{self, Content, Next};
+use crate::drivers::lwm2m::observations::{Observation, Paths};
+use crate::drivers::lwm2m::operations::Reply;
 use plimsoll_codec::coap::{Kind, LARGEST_DATAGRAM, Message, code, option};
-use plimsoll_codec::lwm2m::payload;
+use plimsoll_codec::lwm2m::{Path, payload};
 use plimsoll_model::Nanos;
 
 impl Devices {
-    /// Sends the messages of a device that may be sent.
-    pub(super) fn notify_next(&mut self, slot: u32, now: Nanos, events: &mut Vec<Event>) {
-        while let Some(sequence) = self.next_message(slot, now) {
-            self.waiting -= 1;
-            self.notify(slot, sequence, now, events);
-        }
-    }
-
-    /// Takes the next message of a device that may be sent now.
-    fn next_message(&mut self, slot: u32, now: Nanos) -> Option<u32> {
-        let message = self.plan.message;
-        let own = self.devices.get_mut(slot as usize)?;
-        let may_send = own.is_ready && own.standing == Standing::Registered;
-        if !may_send || own.queue.is_empty() || own.under_way.len() >= self.coap.outstanding as usize {
-            return None;
-        }
-        // A device may not notify before it is observed.
-        let notified_at = own.observations.of(message).map(|known| known.notified_at).max()?;
-        let pmin = own.own.attributes(message).pmin.unwrap_or(0);
-        let (may_at, has_notified) = (notified_at + Nanos::from_secs(i64::from(pmin)), own.newest.is_some());
-        if pmin > 0 && has_notified && may_at > now {
-            own.notifies_at = may_at;
-            self.wake(slot);
-            return None;
-        }
-        own.queue.pop_front()
-    }
-
-    fn notify(&mut self, slot: u32, sequence: u32, now: Nanos, events: &mut Vec<Event>) {
-        let (message, number) = (self.plan.message, self.number(slot));
-        let Some(own) = self.devices.get_mut(slot as usize) else { return };
-        own.newest = Some(sequence);
-        let observers = own.observations.of(message).count();
-        let mut content = std::mem::take(&mut self.content);
-        content.clear();
-        self.contents.render(number, sequence, &mut content);
-        for at in 0..observers {
-            let id = self.take_id(slot);
-            let own = self.devices.get_mut(slot as usize);
-            let observation = own.and_then(|own| own.observations.of(message).nth(at));
-            let Some(observation) = observation.map(|known| known.notified(id, now)) else { break };
-            // The first one is the message; to others the same is told again.
-            let purpose = Purpose::Notify((at == 0).then_some(sequence));
-            if !self.send_notification(slot, purpose, &observation, &content, now) && at == 0 {
-                let reason =
-                    "the message fits into no datagram, or not into the format that is wanted".to_owned();
-                events.push(Event::Refused { device: number, sequence, at: now, reason });
-            }
-        }
-        self.content = content;
-    }
-
-    /// Puts a notification on its way; whether its format and a datagram can carry it.
-    fn send_notification(
+    /// Puts a notification on its way, as a block where the content was cut; whether a datagram can carry it.
+    pub(super) fn put_on_way(
         &mut self,
-        slot: u32,
-        purpose: Purpose,
+        (slot, purpose): (u32, Purpose),
         wanted: &Observation,
-        content: &[u8],
-        now: Nanos,
-    ) -> bool {
-        let mut bytes = std::mem::take(&mut self.payload);
-        bytes.clear();
-        let message = self.plan.message;
-        let is_carried = if wanted.path == message {
-            let value = message_value(content, self.plan.message_kind);
-            payload::write(wanted.content_format, message, &[(message, value)], &mut bytes)
-        } else {
-            self.write_below(slot, wanted, content, now, &mut bytes)
-        };
-        let fits = is_carried && self.put_on_way(slot, purpose, wanted, &bytes, now);
-        self.payload = bytes;
-        fits
-    }
-
-    /// Writes all that an observation of more than the message covers.
-    fn write_below(
-        &self,
-        slot: u32,
-        wanted: &Observation,
-        content: &[u8],
-        now: Nanos,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        let Some(values) = self.values(slot, now, content) else { return false };
-        let given = values.below(wanted.path);
-        let entries = self.objects.entries(&given);
-        payload::write(wanted.content_format, wanted.path, &entries, out)
-    }
-
-    fn put_on_way(
-        &mut self,
-        slot: u32,
-        purpose: Purpose,
-        wanted: &Observation,
-        payload: &[u8],
+        (payload, cut): (&[u8], Option<Reply>),
         now: Nanos,
     ) -> bool {
         let place = self.exchanges.take(slot, purpose, now);
         self.options.clear();
+        if let Some(tag) = cut.and_then(|cut| cut.tag) {
+            self.options.add(option::ETAG, &tag);
+        }
         self.options.add_number(option::OBSERVE, wanted.number);
         self.options.add_number(option::CONTENT_FORMAT, u32::from(wanted.content_format));
+        if let Some(block) = cut.and_then(|cut| cut.block2) {
+            self.options.add_number(option::BLOCK2, block.to_number());
+        }
         self.encoded.clear();
         self.options.encode(&mut self.encoded);
         let is_confirmable = self.coap.confirmable;
@@ -128,5 +46,108 @@ impl Devices {
         }
         self.send(place);
         true
+    }
+
+    /// Has a device look at what is observed as soon as it can.
+    pub(super) fn look_at_values(&mut self, slot: u32) {
+        if let Some(own) = self.devices.get_mut(slot as usize) {
+            own.owes = true;
+            self.dirty.push(slot);
+        }
+    }
+
+    /// Notifies of values that have changed, messages apart, as far as it may.
+    pub(super) fn notify_values(&mut self, slot: u32, now: Nanos) {
+        let (message, outstanding) = (self.plan.message, self.coap.outstanding as usize);
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        if own.standing != Standing::Registered || !std::mem::take(&mut own.owes) {
+            return;
+        }
+        own.values_at = Nanos::MAX;
+        for place in 0.. {
+            let Some(own) = self.devices.get_mut(slot as usize) else { return };
+            let is_full = own.under_way.len() >= outstanding;
+            let Some(known) = own.observations.at(place) else { break };
+            if known.look_at > now {
+                continue;
+            }
+            if known.paths.cover(message) && !self.plan.send {
+                // Each message notifies of all that is observed with it.
+                known.look_at = Nanos::MAX;
+            } else if is_full {
+                own.owes = true;
+                return;
+            } else {
+                self.look_at_value(slot, place, now);
+            }
+        }
+        if let Some(own) = self.devices.get_mut(slot as usize) {
+            own.values_at = own.observations.look_at();
+        }
+        self.wake(slot);
+    }
+
+    /// Looks at what one observation has, and notifies of it where that is wanted.
+    fn look_at_value(&mut self, slot: u32, place: usize, now: Nanos) {
+        let device = self.number(slot);
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        let Some(known) = own.observations.at(place).cloned() else { return };
+        let attributes = match known.paths {
+            Paths::One(path) => own.own.attributes(path),
+            Paths::Several(_) => own.own.attributes(Path::ROOT),
+        };
+        let newest = own.newest.filter(|_| known.paths.cover(self.plan.message));
+        let mut bytes = std::mem::take(&mut self.payload);
+        let mut message = std::mem::take(&mut self.content);
+        bytes.clear();
+        message.clear();
+        if let Some(sequence) = newest {
+            self.contents.render(device, sequence, &mut message);
+        }
+        let content = match self.values(slot, now, &message) {
+            Some(values) => {
+                let given = values.of(&known.paths);
+                let entries = self.objects.entries(&given);
+                payload::write(known.content_format, known.paths.base(), &entries, &mut bytes);
+                Content::of(&entries, &bytes)
+            }
+            None => known.content,
+        };
+        let next = conditions::next(&attributes, (known.content, known.notified_at), (content, now));
+        if next == Next::Notify {
+            self.notify_of_value((slot, place), content, &mut bytes, now);
+        }
+        let changes =
+            known.paths.all().iter().filter_map(|path| self.objects.next_change(*path, device, now));
+        let changes = changes.min().unwrap_or(Nanos::MAX);
+        let wanted = match next {
+            Next::LookAt(at) => at,
+            Next::Notify => attributes
+                .pmax
+                .filter(|seconds| *seconds > 0)
+                .map_or(Nanos::MAX, |seconds| now + Nanos::from_secs(i64::from(seconds))),
+        };
+        let own = self.devices.get_mut(slot as usize);
+        if let Some(known) = own.and_then(|own| own.observations.at(place)) {
+            known.look_at = wanted.min(changes);
+        }
+        (self.payload, self.content) = (bytes, message);
+    }
+
+    fn notify_of_value(
+        &mut self,
+        (slot, place): (u32, usize),
+        content: Content,
+        bytes: &mut Vec<u8>,
+        now: Nanos,
+    ) {
+        let id = self.take_id(slot);
+        let own = self.devices.get_mut(slot as usize);
+        let Some(known) = own.and_then(|own| own.observations.at(place)) else { return };
+        known.content = content;
+        let wanted = known.notified(id, now);
+        let mut cut = Reply::of(code::CONTENT);
+        blocks::cut(&mut cut, None, self.block_size, bytes);
+        self.put_on_way((slot, Purpose::Value), &wanted, (bytes, Some(cut)), now);
     }
 }

@@ -7,8 +7,9 @@ use plimsoll_codec::coap::{Kind, Message, code};
 use plimsoll_codec::lwm2m::{Given, Path};
 use plimsoll_model::Nanos;
 
-/// The resource with the lifetime of the registration, in seconds.
-const LIFETIME: Path = Path::resource(1, 0, 1);
+/// The object of servers, and its resource with the lifetime of the registration, in seconds.
+const SERVER: u16 = 1;
+const LIFETIME: u16 = 1;
 /// Longest lifetime that is kept: a century.
 const LONGEST_LIFETIME: i64 = 100 * 366 * 86_400;
 
@@ -18,13 +19,14 @@ impl Devices {
         let device = self.number(slot);
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
         (own.standing, own.began, own.lives) = (Standing::Registering, now, own.lives.wrapping_add(1));
-        (own.turns_at, own.renews_at) = (Nanos::MAX, Nanos::MAX);
+        own.sleep();
         // What a server wanted to be told of ends with its registration (section 5.5).
         own.observations.clear();
+        self.count(slot);
         let lifetime = self.lifetime(slot);
         registration::register(&self.plan, (&self.run, device, lifetime), &mut self.options);
         let links = self.values(slot, now, &[]).map(|values| registered(&values)).unwrap_or_default();
-        self.request(slot, Purpose::Register, links.as_bytes(), now);
+        self.post(slot, Purpose::Register, links.as_bytes(), now);
     }
 
     /// Renews a registration, with the list of its objects where that has changed.
@@ -36,31 +38,55 @@ impl Devices {
         registration::update(&own.location, self.lifetime(slot), &mut self.options, lists_objects);
         let values = self.values(slot, now, &[]).filter(|_| lists_objects);
         let links = values.map(|values| registered(&values)).unwrap_or_default();
-        self.request(slot, Purpose::Update, links.as_bytes(), now);
+        self.post(slot, Purpose::Update, links.as_bytes(), now);
     }
 
-    /// Sends a request whose options were made.
-    fn request(&mut self, slot: u32, purpose: Purpose, payload: &[u8], now: Nanos) {
+    /// Sends a request to the server of a device whose options were made.
+    pub(super) fn post(&mut self, slot: u32, purpose: Purpose, payload: &[u8], now: Nanos) {
+        let port = self.devices.get(slot as usize).map_or(self.port, |own| own.port);
+        self.request((slot, port), (purpose, code::POST), payload, now);
+    }
+
+    /// Sends a request to a port of the server whose options were made.
+    pub(super) fn request(
+        &mut self,
+        (slot, port): (u32, u16),
+        (purpose, code): (Purpose, u8),
+        payload: &[u8],
+        now: Nanos,
+    ) {
         let (place, id) = (self.exchanges.take(slot, purpose, now), self.take_id(slot));
         let token = self.exchanges.token(place);
         self.encoded.clear();
         self.options.encode(&mut self.encoded);
         let Some(exchange) = self.exchanges.get_mut(place) else { return };
-        (exchange.id, exchange.port, exchange.is_confirmable) = (id, self.port, true);
+        (exchange.id, exchange.port, exchange.is_confirmable) = (id, port, true);
+        exchange.content = payload.len() as u32;
         let (kind, options) = (Kind::Confirmable, self.encoded.as_slice());
-        Message { kind, code: code::POST, id, token: &token, options, payload }
-            .encode(&mut exchange.datagram);
+        Message { kind, code, id, token: &token, options, payload }.encode(&mut exchange.datagram);
         if let Some(own) = self.devices.get_mut(slot as usize) {
             own.under_way.push(place);
         }
         self.send(place);
     }
 
-    /// The server has answered a registration or what renews it.
+    /// The server has answered a request of a device.
     pub(super) fn answered(&mut self, place: u32, answer: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
         let Some((slot, purpose)) = self.end(place) else { return };
         let status = code::status(answer.code);
+        let status = format!("{}.{:02}", status / 100, status % 100);
         match (purpose, answer.code) {
+            (Purpose::Download, _) => self.downloaded(slot, answer, at, events),
+            (Purpose::Send(sequence), code::CHANGED) => {
+                let size = answer.header_length() + answer.payload.len();
+                self.traffic.answers.add(size, answer.payload.len());
+                events.push(Event::Acknowledged { device: self.number(slot), sequence, at });
+            }
+            (Purpose::Send(sequence), _) => {
+                let reason = format!("the server answered {status} to what a device sent");
+                events.push(Event::Refused { device: self.number(slot), sequence, at, reason });
+            }
+            (Purpose::Bootstrap, code::CHANGED) => self.is_being_bootstrapped(slot, at),
             (Purpose::Register, code::CREATED) => match registration::location(answer) {
                 Some(location) => self.registered_at(slot, location, at, events),
                 None => {
@@ -76,9 +102,12 @@ impl Devices {
                 self.failed(slot, reason, at, events);
             }
             (_, _) => {
-                let what = if purpose == Purpose::Register { "a registration" } else { "an update" };
-                let (class, detail) = (status / 100, status % 100);
-                let reason = format!("the server answered {class}.{detail:02} to {what}");
+                let what = match purpose {
+                    Purpose::Register => "a registration",
+                    Purpose::Bootstrap => "a request to be bootstrapped",
+                    _ => "an update",
+                };
+                let reason = format!("the server answered {status} to {what}");
                 self.failed(slot, reason, at, events);
             }
         }
@@ -91,21 +120,24 @@ impl Devices {
         own.pause = pause;
         // It is told as ready when somebody observes it, or when nobody did for so long.
         own.turns_at = at + self.plan.observed_within;
-        let is_observed = own.observations.cover(message);
+        // The request to observe may have overtaken the answer to the registration.
+        let may_send = self.plan.send || own.observations.cover(message);
+        self.count(slot);
         self.renew_later(slot, at);
-        if is_observed {
-            // The request to observe has overtaken the answer to the registration.
+        if may_send {
             self.ready(slot, events);
         }
     }
 
     /// How long a registration holds: what a server wrote, else what is planned.
     fn lifetime(&self, slot: u32) -> Nanos {
-        let own = self.devices.get(slot as usize).and_then(|own| own.own.written(LIFETIME));
-        match own {
-            Some(&Given::Integer(seconds)) if seconds > 0 => Nanos::from_secs(seconds.min(LONGEST_LIFETIME)),
-            _ => self.plan.lifetime,
-        }
+        let seconds = |(path, value): &(Path, Given<'_>)| match value {
+            Given::Integer(seconds) if path.resource_id() == Some(LIFETIME) && *seconds > 0 => Some(*seconds),
+            _ => None,
+        };
+        let own = self.devices.get(slot as usize);
+        let written = own.and_then(|own| own.own.of_object(SERVER).find_map(seconds));
+        written.map_or(self.plan.lifetime, |seconds| Nanos::from_secs(seconds.min(LONGEST_LIFETIME)))
     }
 
     fn renew_later(&mut self, slot: u32, now: Nanos) {
@@ -136,13 +168,24 @@ impl Devices {
         own.look_at = Nanos::MAX;
         let due = |at: &mut Nanos| *at <= now && std::mem::replace(at, Nanos::MAX) < Nanos::MAX;
         let (turns, renews) = (due(&mut own.turns_at), due(&mut own.renews_at));
-        if due(&mut own.notifies_at) {
+        let installs = own.rare.as_mut().and_then(|rare| rare.installs_at.take_if(|at| *at <= now)).is_some();
+        let looks = due(&mut own.values_at);
+        own.owes |= looks;
+        if due(&mut own.notifies_at) || looks {
             self.dirty.push(slot);
         }
-        match own.standing {
-            Standing::Pausing if turns => self.register(slot, now),
+        let (standing, is_ready) = (own.standing, own.is_ready);
+        if installs {
+            self.installed(slot, now);
+        }
+        match standing {
+            Standing::Pausing if turns => self.begin(slot, now),
+            Standing::Bootstrapping if turns => {
+                let reason = "the bootstrap server did not say that it was done".to_owned();
+                self.failed(slot, reason, now, events);
+            }
             Standing::Registered => {
-                if turns && !own.is_ready {
+                if turns && !is_ready {
                     let within = self.plan.observed_within;
                     let reason = format!(
                         "a device registered and nobody observed it within {within}: it sends nothing"
@@ -160,13 +203,15 @@ impl Devices {
     }
 
     /// What a device has under way is given up, and whoever observed it is forgotten; whether it was ready.
-    fn part(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) -> bool {
+    pub(super) fn part(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) -> bool {
         // What is put back stands in its order again.
         self.under_way(slot).into_iter().rev().for_each(|place| self.give_up(place, at, true, events));
         let Some(own) = self.devices.get_mut(slot as usize) else { return false };
         own.observations.clear();
-        (own.turns_at, own.renews_at, own.notifies_at) = (Nanos::MAX, Nanos::MAX, Nanos::MAX);
-        std::mem::take(&mut own.is_ready)
+        own.sleep();
+        let was_ready = std::mem::take(&mut own.is_ready);
+        self.count(slot);
+        was_ready
     }
 
     /// The server has the device restart: it registers anew at once.
@@ -195,11 +240,12 @@ impl Devices {
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
         if !own.was_ready {
             own.standing = Standing::Idle;
-            return;
+            return self.count(slot);
         }
         own.standing = Standing::Pausing;
         own.turns_at = at + Nanos::from_secs_f64(own.pause.as_secs_f64() * (0.5 + 0.5 * chance));
         own.pause = (own.pause * 2).min(longest);
+        self.count(slot);
         self.wake(slot);
     }
 
@@ -212,7 +258,8 @@ impl Devices {
         own.queue.clear();
         own.observations.clear();
         own.was_ready = false;
-        (own.turns_at, own.renews_at, own.notifies_at) = (Nanos::MAX, Nanos::MAX, Nanos::MAX);
+        own.sleep();
+        own.rare = None;
         let standing = std::mem::take(&mut own.standing);
         if standing == Standing::Registered && self.plan.deregister {
             registration::deregister(&own.location, &mut self.options);
@@ -223,9 +270,11 @@ impl Devices {
             let (kind, options, token) =
                 (Kind::NonConfirmable, self.encoded.as_slice(), &id.to_be_bytes()[..]);
             Message { kind, code: code::DELETE, id, token, options, payload: &[] }.encode(&mut self.answers);
-            self.outgoing.push(Outgoing::Answer(slot, self.port, begin..self.answers.len()));
+            self.outgoing.push(Outgoing::Answer(slot, own.port, begin..self.answers.len()));
         }
-        std::mem::take(&mut own.is_ready)
+        let was_ready = std::mem::take(&mut own.is_ready);
+        self.count(slot);
+        was_ready
     }
 
     /// Says goodbye for all devices.
@@ -235,8 +284,7 @@ impl Devices {
 
     /// A datagram could not be sent, or what was sent found nobody.
     pub fn failed_to_send(&mut self, slot: u32, reason: String, at: Nanos, events: &mut Vec<Event>) {
-        let is_there =
-            |own: &super::Device| matches!(own.standing, Standing::Registering | Standing::Registered);
+        let is_there = |own: &super::Device| !matches!(own.standing, Standing::Idle | Standing::Pausing);
         if self.devices.get(slot as usize).is_some_and(is_there) {
             self.failed(slot, reason, at, events);
         }

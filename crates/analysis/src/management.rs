@@ -1,0 +1,105 @@
+//! What device management shows beside messages (LwM2M): who is observed, values that were notified, firmware that was downloaded.
+
+use crate::time_summary::TimeSummary;
+use plimsoll_model::record::ObservedDevices;
+use plimsoll_model::text::grouped;
+use plimsoll_model::{Counts, Histogram, Metric};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Device management in one level.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ManagementSummary {
+    /// Devices whose messages somebody observed when the level ended; null where devices need not be observed.
+    pub observed: Option<u32>,
+    /// Devices that were registered then and that nobody observed: they sent nothing.
+    pub unobserved: Option<u32>,
+    /// By time: notifications of values that are no messages.
+    pub value_notifications: u64,
+    /// By time: devices that had downloaded new firmware, or that the server had written it to.
+    pub downloads: u64,
+    /// By time: devices that could not download it.
+    pub downloads_failed: u64,
+    /// Bytes of that firmware.
+    pub download_bytes: u64,
+    /// The server's order to the last block of an image that a device downloaded. Its intervals are those of independent
+    /// observations. Null where none was.
+    pub download_time: Option<TimeSummary>,
+}
+
+impl ManagementSummary {
+    /// Of counts, the histogram of each metric, and who was observed at the end; `None` where nothing was managed.
+    pub(crate) fn of(
+        counts: &Counts,
+        merged: impl Fn(Metric) -> Histogram,
+        observed: Option<ObservedDevices>,
+    ) -> Option<ManagementSummary> {
+        let of_counts = counts.value_notifications + counts.downloads + counts.downloads_failed;
+        let download_time = TimeSummary::of_independent(&merged(Metric::DownloadTime));
+        (of_counts > 0 || observed.is_some()).then(|| ManagementSummary {
+            observed: observed.map(|devices| devices.observed),
+            unobserved: observed.map(|devices| devices.unobserved),
+            value_notifications: counts.value_notifications,
+            downloads: counts.downloads,
+            downloads_failed: counts.downloads_failed,
+            download_bytes: counts.download_bytes,
+            download_time: (download_time.n > 0).then_some(download_time),
+        })
+    }
+
+    /// In words, one part a subject.
+    pub fn in_words(&self, time: impl Fn(Option<f64>) -> String) -> Vec<String> {
+        let count = |number: u64| grouped(number as f64);
+        let mut told = Vec::new();
+        if let (Some(observed), Some(unobserved)) = (self.observed, self.unobserved) {
+            let registered = count(u64::from(observed) + u64::from(unobserved));
+            told.push(format!("{} of {registered} registered devices observed", count(observed.into())));
+        }
+        if self.value_notifications > 0 {
+            told.push(format!("{} notifications of values", count(self.value_notifications)));
+        }
+        if self.downloads > 0 {
+            let mut text = format!("{} downloads of firmware", count(self.downloads));
+            if let Some(took) = &self.download_time {
+                text += &format!(", p50 {}, max {}", time(took.p50), time(took.max));
+            }
+            told.push(text);
+        }
+        if self.downloads_failed > 0 {
+            told.push(format!("{} downloads of firmware failed", count(self.downloads_failed)));
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::Nanos;
+
+    #[test]
+    fn a_level_without_management_has_none() {
+        assert!(ManagementSummary::of(&Counts::default(), |_| Histogram::new(), None).is_none());
+    }
+
+    #[test]
+    fn what_happened_is_said() {
+        let counts = Counts { downloads: 3, download_bytes: 30, downloads_failed: 1, ..Counts::default() };
+        let mut took = Histogram::new();
+        (0..100).for_each(|_| took.record(Nanos::from_secs(2)));
+        let observed = Some(ObservedDevices { observed: 8, unobserved: 2 });
+        let merged = |metric| if metric == Metric::DownloadTime { took.clone() } else { Histogram::new() };
+        let told = ManagementSummary::of(&counts, merged, observed).unwrap();
+        let words = told.in_words(|seconds| format!("{:.0} s", seconds.unwrap()));
+        assert_eq!(
+            words,
+            [
+                "8 of 10 registered devices observed",
+                "3 downloads of firmware, p50 2 s, max 2 s",
+                "1 downloads of firmware failed"
+            ]
+        );
+    }
+}

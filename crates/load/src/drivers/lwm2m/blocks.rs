@@ -1,0 +1,153 @@
+//! What is too large for one message (RFC 7959): an answer goes out block by block, and what a server writes comes in so.
+
+use super::conditions::fingerprint;
+use super::operations::Reply;
+use plimsoll_codec::coap::{Block, Message, code, option};
+
+/// Bytes that a server may write in blocks.
+const LARGEST_BODY: usize = 4 << 20;
+
+/// Leaves of a body the block that was asked for; what fits into a block of that size and was not asked for in blocks stays whole.
+/// The tag tells the server if the next block is one of another body: what a device has changes between two requests.
+pub fn cut(reply: &mut Reply, asked: Option<Block>, size: u16, body: &mut Vec<u8>) {
+    if asked.is_none() && body.len() <= usize::from(size) {
+        return;
+    }
+    let size = asked.map_or(size, |asked| asked.size().min(size));
+    let number = asked.map_or(0, |asked| asked.number);
+    let begin = Block::new(number, false, size).begin();
+    if number > 0 && begin >= body.len() {
+        (*reply, *body) = (Reply::of(code::BAD_REQUEST), Vec::new());
+        return;
+    }
+    let end = (begin + usize::from(size)).min(body.len());
+    reply.tag = Some((fingerprint(body) as u32).to_be_bytes());
+    reply.block2 = Some(Block::new(number, end < body.len(), size));
+    body.truncate(end);
+    body.drain(..begin);
+}
+
+/// A body that comes in blocks: what it is for, and what came of it.
+#[derive(Debug)]
+pub struct Upload {
+    code: u8,
+    path: String,
+    body: Vec<u8>,
+}
+
+/// What became of a block.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// More are to come.
+    Continue,
+    /// It was the last one: this is the body.
+    Whole(Vec<u8>),
+    /// It is refused with that code.
+    Refused(u8),
+}
+
+/// Takes a block of a request. One that does not go on where the last one ended is refused (section 2.9.2).
+pub fn take(upload: &mut Option<Upload>, block: Block, request: &Message<'_>) -> Taken {
+    let path = request.path();
+    if block.number == 0 {
+        *upload = Some(Upload { code: request.code, path: path.clone(), body: Vec::new() });
+    }
+    let goes_on =
+        |own: &&mut Upload| own.code == request.code && own.path == path && own.body.len() == block.begin();
+    let Some(own) = upload.as_mut().filter(goes_on) else {
+        *upload = None;
+        return Taken::Refused(code::INCOMPLETE);
+    };
+    let is_whole_block = request.payload.len() == usize::from(block.size());
+    if own.body.len() + request.payload.len() > LARGEST_BODY || (block.more && !is_whole_block) {
+        let is_short = block.more && !is_whole_block;
+        *upload = None;
+        return Taken::Refused(if is_short { code::BAD_REQUEST } else { code::TOO_LARGE });
+    }
+    own.body.extend_from_slice(request.payload);
+    if block.more {
+        return Taken::Continue;
+    }
+    Taken::Whole(upload.take().map(|own| own.body).unwrap_or_default())
+}
+
+/// The block that a request asks for.
+pub fn asked(request: &Message<'_>) -> Option<Block> {
+    request.block(option::BLOCK2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_codec::coap::{Kind, OptionList};
+    use proptest::prelude::*;
+
+    fn options(path: &str) -> Vec<u8> {
+        let (mut list, mut options) = (OptionList::new(), Vec::new());
+        list.add_target(path.as_bytes());
+        list.encode(&mut options);
+        options
+    }
+
+    fn put<'a>(options: &'a [u8], payload: &'a [u8]) -> Message<'a> {
+        Message { code: code::PUT, options, payload, ..Message::empty(Kind::Confirmable, 1) }
+    }
+
+    #[test]
+    fn a_small_body_stays_whole_unless_blocks_are_asked_for() {
+        let (mut reply, mut body) = (Reply::of(code::CONTENT), vec![7; 64]);
+        cut(&mut reply, None, 64, &mut body);
+        assert_eq!((reply, body.len()), (Reply::of(code::CONTENT), 64));
+        cut(&mut reply, Some(Block::new(1, false, 32)), 64, &mut body);
+        assert_eq!((reply.block2, body.len()), (Some(Block::new(1, false, 32)), 32));
+        cut(&mut reply, Some(Block::new(9, false, 32)), 64, &mut body);
+        assert_eq!((reply.code, body.len()), (code::BAD_REQUEST, 0));
+    }
+
+    #[test]
+    fn the_tag_changes_with_the_body() {
+        let tag = |byte: u8| {
+            let (mut reply, mut body) = (Reply::of(code::CONTENT), vec![byte; 100]);
+            cut(&mut reply, None, 64, &mut body);
+            reply.tag
+        };
+        assert!(tag(1) == tag(1) && tag(1) != tag(2) && tag(1).is_some());
+    }
+
+    #[test]
+    fn a_block_that_does_not_go_on_is_refused() {
+        let (one, other) = (options("/5/0/0"), options("/5/0/1"));
+        let (mut upload, block) = (None, |number, more| Block::new(number, more, 16));
+        assert_eq!(take(&mut upload, block(1, true), &put(&one, &[0; 16])), Taken::Refused(code::INCOMPLETE));
+        assert_eq!(take(&mut upload, block(0, true), &put(&one, &[0; 16])), Taken::Continue);
+        assert_eq!(take(&mut upload, block(1, false), &put(&other, b"x")), Taken::Refused(code::INCOMPLETE));
+        assert_eq!(take(&mut upload, block(1, false), &put(&one, b"x")), Taken::Refused(code::INCOMPLETE));
+        assert_eq!(
+            take(&mut upload, block(0, true), &put(&one, b"short")),
+            Taken::Refused(code::BAD_REQUEST)
+        );
+        assert_eq!(take(&mut upload, block(0, true), &put(&one, &[1; 16])), Taken::Continue);
+        let whole = [&[1; 16][..], b"end"].concat();
+        assert_eq!(take(&mut upload, block(1, false), &put(&one, b"end")), Taken::Whole(whole));
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_that_were_cut_make_the_body_again(length in 0..3000_usize, exponent in 4..11_u32) {
+            let whole: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            let (options, size) = (options("/19/0/0"), 1 << exponent);
+            let (mut upload, mut number) = (None, 0);
+            loop {
+                let (mut reply, mut body) = (Reply::of(code::CONTENT), whole.clone());
+                cut(&mut reply, Some(Block::new(number, false, size)), 1024, &mut body);
+                match take(&mut upload, reply.block2.unwrap(), &put(&options, &body)) {
+                    Taken::Continue => number += 1,
+                    taken => {
+                        prop_assert_eq!(taken, Taken::Whole(whole));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}

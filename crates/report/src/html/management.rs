@@ -1,0 +1,54 @@
+//! Device management beside messages: who is observed, values that were notified, firmware that was downloaded.
+
+use crate::html::table::{Column, in_pieces, number_cell};
+use crate::text;
+use maud::{Markup, html};
+use plimsoll_analysis::management::ManagementSummary;
+use plimsoll_analysis::summary::Summary;
+
+/// Whether there is anything to tell.
+pub fn told(summary: &Summary) -> bool {
+    summary.levels.iter().any(|level| level.management.is_some())
+}
+
+fn count(number: u64) -> Option<String> {
+    Some(text::count(number as f64))
+}
+
+fn some(number: u64) -> Option<String> {
+    count(number).filter(|_| number > 0)
+}
+
+/// A column: its head, and what it shows of a level, where there is anything.
+type Shown = (&'static str, fn(&ManagementSummary) -> Option<String>);
+
+const SHOWN: [Shown; 8] = [
+    ("Observed", |own| count(own.observed?.into())),
+    ("Not observed", |own| count(own.unobserved?.into())),
+    ("Notifications of values", |own| some(own.value_notifications)),
+    ("Downloads", |own| some(own.downloads)),
+    ("Downloads failed", |own| some(own.downloads_failed)),
+    ("Bytes downloaded", |own| some(own.download_bytes)),
+    ("Download p50", |own| Some(text::time(own.download_time.as_ref()?.p50))),
+    ("Download max", |own| Some(text::time(own.download_time.as_ref()?.max))),
+];
+
+/// One row for each level; columns of which no row has anything are left out.
+pub fn body(summary: &Summary) -> Markup {
+    let levels: Vec<_> =
+        summary.levels.iter().filter_map(|level| Some((level.load, level.management.as_ref()?))).collect();
+    let shown: Vec<&Shown> =
+        SHOWN.iter().filter(|(_, of)| levels.iter().any(|(_, own)| of(own).is_some())).collect();
+    let columns: Vec<Column> = shown.iter().map(|(title, _)| Column::Number(title)).collect();
+    let rows: Vec<_> = levels
+        .iter()
+        .map(|(load, own)| {
+            let cells = shown.iter().map(|(_, of)| number_cell(of(own))).collect();
+            (html! { th scope="row" { (load) } }, cells)
+        })
+        .collect();
+    html! {
+        (in_pieces(Column::Text("Level"), &columns, &rows))
+        p.note { "A device that is registered and that nobody observes sends nothing." }
+    }
+}
