@@ -169,9 +169,6 @@ fn values_that_change_are_notified_beside_messages() {
         lines.lines().filter(|line| line.contains(",notified,") && line.contains("/3303/0/5700")).count();
     let counted = count(&level["management"], "value_notifications");
     // The record has those before and after the hold, too.
-    assert!(
-        (350..=440).contains(&counted) && values as u64 >= counted,
-        "{counted} of {values}"
-    );
+    assert!((350..=440).contains(&counted) && values as u64 >= counted, "{counted} of {values}");
     assert_eq!(count(level, "acknowledged"), count(level, "sent"), "{finished:?}");
 }

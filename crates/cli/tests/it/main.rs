@@ -31,6 +31,7 @@ mod harness;
 mod http_service;
 mod init;
 mod iota_json;
+mod leshan;
 mod libcoap;
 mod live;
 mod long_run;

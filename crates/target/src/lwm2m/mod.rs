@@ -12,6 +12,7 @@ use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
 use plimsoll_codec::lwm2m::{Given, Path, format, payload};
 use plimsoll_model::Nanos;
 use registrations::{Registrations, number_in, of_token, token};
+use rustix::net::sockopt;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -29,6 +30,8 @@ const ABOUT_FIRMWARE: u8 = u8::MAX;
 const LIFETIME: Nanos = Nanos::from_secs(86_400);
 /// How often a wish to stop, and what is to be repeated, is looked for.
 const LOOK: Duration = Duration::from_millis(20);
+/// Bytes that may wait to be read.
+const ROOM: usize = 64 << 20;
 /// Time until a request to observe is repeated, and how often it is sent (RFC 7252 section 4.8).
 const ACK_TIMEOUT: Nanos = Nanos::from_secs(2);
 const SENDINGS: u32 = 5;
@@ -131,6 +134,9 @@ impl Lwm2mTarget {
         let address = SocketAddr::new(settings.host, settings.port);
         let socket = UdpSocket::bind(address).map_err(|cause| Lwm2mError::Listen { address, cause })?;
         socket.set_read_timeout(Some(LOOK))?;
+        // Who may not have more room has less: what finds none is sent again.
+        let _ = sockopt::set_socket_recv_buffer_size(&socket, ROOM);
+        let _ = sockopt::set_socket_recv_buffer_size_force(&socket, ROOM);
         let at_port = |port| Bootstrap::bind(SocketAddr::new(settings.host, port), socket.local_addr()?);
         let bootstrap = settings.bootstrap_port.map(at_port).transpose()?;
         let record = settings.record.as_deref().map(|path| RecordFile::begin(path, HEADER)).transpose()?;

@@ -1,7 +1,8 @@
 //! Who is registered, where, until when, and what of it is observed.
 
 use plimsoll_model::Nanos;
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::net::SocketAddr;
 
 /// Message ids of a device by which repetitions are known.
@@ -42,6 +43,8 @@ pub struct Registrations {
     all: HashMap<u32, Registration>,
     by_endpoint: HashMap<String, u32>,
     by_address: HashMap<SocketAddr, u32>,
+    /// When registrations are looked at whether their time has passed, the first one on top; a renewal leaves that as it was.
+    ends: BinaryHeap<Reverse<(Nanos, u32)>>,
     next: u32,
 }
 
@@ -64,6 +67,7 @@ impl Registrations {
         self.by_endpoint.insert(endpoint.clone(), number);
         let (until, ids) = (now + lifetime, VecDeque::new());
         self.by_address.insert(by.0, number);
+        self.ends.push(Reverse((until, number)));
         let was_told = false;
         self.all.insert(number, Registration { endpoint, lifetime, until, by, ids, was_told });
         number
@@ -106,9 +110,16 @@ impl Registrations {
 
     /// Ends those whose time has passed.
     pub fn expire(&mut self, now: Nanos) -> Vec<Registration> {
-        let over: Vec<u32> =
-            self.all.iter().filter(|(_, own)| own.until < now).map(|(number, _)| *number).collect();
-        over.into_iter().filter_map(|number| self.remove(number)).collect()
+        let mut gone = Vec::new();
+        while self.ends.peek().is_some_and(|Reverse((at, _))| *at < now) {
+            let Some(Reverse((_, number))) = self.ends.pop() else { break };
+            match self.all.get(&number).map(|own| own.until) {
+                Some(until) if until >= now => self.ends.push(Reverse((until, number))),
+                Some(_) => gone.extend(self.remove(number)),
+                None => {}
+            }
+        }
+        gone
     }
 }
 

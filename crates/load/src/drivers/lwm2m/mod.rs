@@ -35,8 +35,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes read at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
-/// Datagrams read from a socket before others have their turn.
-const READINGS: usize = 1024;
+/// Datagrams read from a socket before others have their turn, and before messages go that are due.
+const READINGS: usize = 64;
 /// Turns of a poll in which what was sent makes way for more.
 const TURNS: usize = 64;
 /// Datagrams without room in the kernel after which no more are tried, and how long they wait then.

@@ -1,0 +1,146 @@
+//! A real LwM2M server, on Eclipse Leshan (installed by `scripts/test`): devices register at it, it observes them, and its
+//! subscribers are notified of each message. What the server counts is what the ledger says.
+
+use crate::harness::{Bench, Finished, count};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server that runs until it is dropped.
+struct Server {
+    child: Child,
+    coap: u16,
+    http: u16,
+}
+
+impl Server {
+    fn start(bench: &Bench, options: &[&str]) -> Server {
+        let free = || TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let (coap, http) = (free(), free());
+        let mut command = bench.in_folder("leshan-server");
+        command.env("JAVA_OPTS", "-Xmx256m").stdout(Stdio::null());
+        command.args(["--coap-port", &coap.to_string(), "--http-port", &http.to_string()]).args(options);
+        let server = Server { child: command.spawn().unwrap(), coap, http };
+        await_that("the server starts", || TcpStream::connect(("127.0.0.1", http)).is_ok());
+        server
+    }
+
+    /// What it has counted so far.
+    fn counted(&self) -> Value {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.http)).unwrap();
+        stream.write_all(b"GET /statistics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
+    /// Ends it as a user would.
+    fn end(mut self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "not yet: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn scenario(platform: &str, more: &str) -> String {
+    format!(
+        "name: leshan\nplatform: {platform}\nmessage: {{ size: 40 }}\n\
+         load: {{ arrivals: constant, levels: [80], hold: 2s, samples: 2, warm_up: 0s, drain: 10s, again: 0s }}\n\
+         objectives: {{ publish_p99: null, achieved: null, publish_p50: \"< 10 s\" }}\n{more}\n"
+    )
+}
+
+#[track_caller]
+fn exact(finished: &Finished) {
+    let level = finished.level(0);
+    let sent = count(level, "sent");
+    assert!((158..=160).contains(&sent), "{finished:?}");
+    for (what, expected) in [("due", sent), ("acknowledged", sent), ("expected_deliveries", 2 * sent)] {
+        assert_eq!(count(level, what), expected, "{what}: {level:#}");
+    }
+    assert_eq!(count(level, "delivered") + count(level, "late"), 2 * sent, "{level:#}");
+    for nothing in ["lost", "duplicated", "foreign", "unsent", "refused", "superseded", "queries_failed"] {
+        assert_eq!(count(level, nothing), 0, "{nothing}: {level:#}");
+    }
+    assert!(count(level, "queries_answered") > 10, "{level:#}");
+}
+
+const POPULATION: &str = "population: { devices: 40, subscribers: 2 }\nnorthbound: { rate: 20/s }";
+
+#[test]
+fn each_message_is_delivered_once_and_queries_reach_the_device() {
+    let bench = Bench::beside_others();
+    let platform = "{ profile: leshan, clean_up: true, with: { heap: 256m } }";
+    exact(&bench.run(&scenario(platform, POPULATION)).judged());
+}
+
+#[test]
+#[ignore = "acceptance: peers"]
+fn each_format_carries_the_messages() {
+    for format in ["senml-json", "senml-cbor", "text", "opaque"] {
+        let bench = Bench::beside_others();
+        let platform = format!("{{ profile: leshan, with: {{ heap: 256m, format: {format} }} }}");
+        exact(&bench.run(&scenario(&platform, POPULATION)).judged());
+    }
+}
+
+#[test]
+#[ignore = "acceptance: peers"]
+fn a_context_broker_notifies_of_what_the_server_writes() {
+    let bench = Bench::beside_others();
+    let platform = "{ profile: leshan-ngsi, clean_up: true, with: { heap: 256m } }";
+    exact(&bench.run(&scenario(platform, POPULATION)).judged());
+}
+
+#[test]
+fn what_devices_send_of_themselves_is_delivered() {
+    let bench = Bench::beside_others();
+    // Otherwise it would observe them, too, and deliver each one twice.
+    let platform = "{ profile: leshan, clean_up: true, with: { heap: 256m, resource: 3/0/0 } }";
+    let more = format!("{POPULATION}\nlwm2m: {{ version: 1.1, send: true }}");
+    exact(&bench.run(&scenario(platform, &more)).judged());
+}
+
+#[test]
+fn the_ledger_is_what_a_server_that_runs_already_counts() {
+    let bench = Bench::beside_others();
+    let server = Server::start(&bench, &["--observe", "19/0/0"]);
+    let platform = format!("{{ profile: lwm2m, address: \"coap://127.0.0.1:{}\" }}", server.coap);
+    let finished = bench.run(&scenario(&platform, "population: { devices: 40 }")).judged();
+    let level = finished.level(0);
+    let sent = count(level, "sent");
+    assert!((158..=160).contains(&sent), "{finished:?}");
+    assert_eq!(count(level, "acknowledged"), sent, "{finished:?}");
+    // Devices do not await the answer to their deregistration.
+    await_that("all have deregistered", || server.counted()["registered"] == 0);
+    let counted = server.counted();
+    for (what, expected) in [
+        ("registrations", 40),
+        ("observed", 40),
+        ("not_observed", 0),
+        ("notifications", sent),
+        ("unreadable", 0),
+        ("deregistrations", 40),
+    ] {
+        assert_eq!(counted[what], expected, "{what}: {counted}");
+    }
+    server.end();
+}
