@@ -14,6 +14,8 @@ import java.net.http.HttpResponse;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.*;
@@ -22,6 +24,7 @@ import java.util.concurrent.atomic.LongAdder;
 import org.eclipse.californium.core.config.CoapConfig;
 import org.eclipse.californium.elements.config.Configuration;
 import org.eclipse.californium.elements.config.UdpConfig;
+import org.eclipse.californium.scandium.config.DtlsConfig;
 import org.eclipse.leshan.core.endpoint.Protocol;
 import org.eclipse.leshan.core.model.*;
 import org.eclipse.leshan.core.model.ResourceModel.Operations;
@@ -30,6 +33,7 @@ import org.eclipse.leshan.core.node.*;
 import org.eclipse.leshan.core.observation.CompositeObservation;
 import org.eclipse.leshan.core.observation.Observation;
 import org.eclipse.leshan.core.observation.SingleObservation;
+import org.eclipse.leshan.core.peer.OscoreIdentity;
 import org.eclipse.leshan.core.request.*;
 import org.eclipse.leshan.core.request.exception.TimeoutException;
 import org.eclipse.leshan.core.response.LwM2mResponse;
@@ -44,8 +48,11 @@ import org.eclipse.leshan.server.registration.Registration;
 import org.eclipse.leshan.server.registration.RegistrationListener;
 import org.eclipse.leshan.server.registration.RegistrationUpdate;
 import org.eclipse.leshan.server.send.SendListener;
+import org.eclipse.leshan.servers.security.SecurityInfo;
+import org.eclipse.leshan.servers.security.SecurityStore;
 import org.eclipse.leshan.transport.californium.server.endpoint.CaliforniumServerEndpointsProvider;
 import org.eclipse.leshan.transport.californium.server.endpoint.coap.CoapServerProtocolProvider;
+import org.eclipse.leshan.transport.californium.server.endpoint.coaps.CoapsServerProtocolProvider;
 
 /**
  * A small LwM2M server on Eclipse Leshan. It observes each device that registers, posts what devices notify to subscribers or
@@ -86,12 +93,13 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
         int queue = 65_536;
         final List<LwM2mPath> observe = new ArrayList<>();
         ContentFormat format;
+        byte[] key;
         String ngsi;
         String service = "";
         String path = "/";
         String entityPrefix = "";
 
-        Options(String[] arguments) {
+        Options(String[] arguments) throws IOException {
             for (int at = 0; at < arguments.length; at += 2) {
                 String value = at + 1 < arguments.length ? arguments[at + 1] : "";
                 switch (arguments[at]) {
@@ -103,6 +111,7 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
                     case "--observe" -> observe.add(new LwM2mPath(value));
                     case "--format" -> format = Objects.requireNonNull(
                             ContentFormat.fromName(value.toUpperCase(Locale.ROOT).replace('-', '_')), "no format " + value);
+                    case "--key-file" -> key = Files.readString(Path.of(value)).stripTrailing().getBytes(StandardCharsets.UTF_8);
                     case "--ngsi" -> ngsi = value;
                     case "--service" -> service = value;
                     case "--path" -> path = value;
@@ -136,10 +145,15 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
                 new ArrayBlockingQueue<>(Math.max(1, options.queue / options.senders)),
                 (task, lane) -> count(Count.DROPPED)));
 
-        var endpoints = new CaliforniumServerEndpointsProvider.Builder(new CoapServerProtocolProvider());
+        var endpoints = new CaliforniumServerEndpointsProvider.Builder(new CoapServerProtocolProvider(),
+                new CoapsServerProtocolProvider());
         endpoints.setConfiguration(LeshanPlatform::raiseLimits);
-        endpoints.addEndpoint(new InetSocketAddress(options.host, options.coapPort), Protocol.COAP);
+        endpoints.addEndpoint(new InetSocketAddress(options.host, options.coapPort),
+                options.key == null ? Protocol.COAP : Protocol.COAPS);
         LeshanServerBuilder builder = new LeshanServerBuilder();
+        if (options.key != null) {
+            builder.setSecurityStore(new OneKey(options.key));
+        }
         builder.setEndpointsProviders(endpoints.build());
         builder.setObjectModelProvider(new StaticModelProvider(model));
         leshan = builder.build();
@@ -148,10 +162,29 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
         leshan.getSendService().addListener(this);
     }
 
+    /** All devices have the same key, and each is known by its endpoint. */
+    private record OneKey(byte[] key) implements SecurityStore {
+        @Override
+        public SecurityInfo getByEndpoint(String endpoint) {
+            return SecurityInfo.newPreSharedKeyInfo(endpoint, endpoint, key);
+        }
+
+        @Override
+        public SecurityInfo getByIdentity(String identity) {
+            return getByEndpoint(identity);
+        }
+
+        @Override
+        public SecurityInfo getByOscoreIdentity(OscoreIdentity identity) {
+            return null;
+        }
+    }
+
     /** Raises the limits at which Californium drops something silently. */
     private static void raiseLimits(Configuration limits) {
         // Beyond that many devices, requests to further ones fail: they get no message id.
         limits.set(CoapConfig.MAX_ACTIVE_PEERS, 1_000_000);
+        limits.set(DtlsConfig.DTLS_MAX_CONNECTIONS, 1_000_000);
         // By default, it remembers each message for 247 s. That takes much memory, and a device that sends 65,536 messages in
         // that time reuses known ids: its new messages are acknowledged and dropped as repetitions. A device repeats only what
         // it has under way, so that its last messages suffice.
@@ -209,7 +242,8 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
             // Being asked to end is no failure: without this the exit code is 143.
             Runtime.getRuntime().halt(0);
         }));
-        System.out.printf("listening on coap://%s:%d, http://%s:%d%n", options.host, options.coapPort, options.host,
+        String scheme = options.key == null ? "coap" : "coaps";
+        System.out.printf("listening on %s://%s:%d, http://%s:%d%n", scheme, options.host, options.coapPort, options.host,
                 options.httpPort);
         System.out.flush();
     }

@@ -40,9 +40,12 @@ pub struct Lwm2m {
     /// UDP port at which devices are bootstrapped, 0 for a free one (default: they are not)
     #[arg(long, value_name = "PORT")]
     bootstrap_port: Option<u16>,
-    /// Tell each device that has notified of new firmware of so many bytes
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
-    firmware: Option<u32>,
+    /// Secure datagrams by DTLS with the key in a file, whoever devices say that they are (default: they are not secured)
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Offer new firmware of so many bytes to each device that has notified; 0 for none
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=16_777_216))]
+    firmware: u32,
     /// Where to write what comes
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -67,6 +70,13 @@ impl Lwm2m {
                 format!("--observe stands {} times, and may {MOST_OBSERVED} times", self.observe.len());
             return Err(Failure::Undoable(message));
         }
+        let read = |path: PathBuf| match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(text.trim_end().to_owned()),
+            Err(cause) => {
+                Err(Failure::Undoable(format!("cannot read the key in {}: {cause}", path.display())))
+            }
+        };
+        let key = self.key_file.map(read).transpose()?;
         let settings = Settings {
             host: self.host,
             port: self.port,
@@ -79,15 +89,17 @@ impl Lwm2m {
                 Format::SenmlCbor => format::SENML_CBOR,
             }),
             lose_every: self.lose_every,
+            key,
             bootstrap_port: self.bootstrap_port,
-            firmware: self.firmware.map(|bytes| bytes as usize),
+            firmware: (self.firmware > 0).then_some(self.firmware as usize),
             record: self.record,
         };
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
+        let scheme = if settings.key.is_some() { "coaps" } else { "coap" };
         let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
         let target = Lwm2mTarget::bind(settings).map_err(|error| undoable(&error))?;
         let address = target.address().map_err(|error| undoable(&error))?;
-        say(&format!("listening on coap://{address}\n"));
+        say(&format!("listening on {scheme}://{address}\n"));
         if let Some(address) = target.bootstrap_address().map_err(|error| undoable(&error))? {
             say(&format!("bootstrapping devices on coap://{address}\n"));
         }

@@ -5,6 +5,7 @@ use crate::harness::{Bench, Finished, count};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -119,6 +120,29 @@ fn what_devices_send_of_themselves_is_delivered() {
     exact(&bench.run(&scenario(platform, &more)).judged());
 }
 
+/// Californium's own DTLS, and a session for each device.
+#[test]
+fn a_server_with_a_key_is_reached_over_dtls() {
+    let bench = Bench::beside_others();
+    let key = bench.write("key", "sesame");
+    let server = Server::start(&bench, &["--observe", "19/0/0", "--key-file", key.to_str().unwrap()]);
+    let platform = format!("{{ profile: lwm2m, address: \"coaps://127.0.0.1:{}\" }}", server.coap);
+    let more = "population: { devices: 20 }\n\
+        coap: { dtls: { identity: \"plimsoll-{device}\", key: sesame } }";
+    let finished = bench.run(&scenario(&platform, more)).judged();
+    let sent = count(finished.level(0), "sent");
+    assert!((158..=160).contains(&sent), "{finished:?}");
+    assert_eq!(count(finished.level(0), "acknowledged"), sent, "{finished:?}");
+    assert_eq!(count(&finished.summary["wire"], "handshakes"), 20);
+    let counted = server.counted();
+    assert_eq!(
+        (&counted["registrations"], &counted["notifications"]),
+        (&20.into(), &sent.into()),
+        "{counted}"
+    );
+    server.end();
+}
+
 #[test]
 fn the_ledger_is_what_a_server_that_runs_already_counts() {
     let bench = Bench::beside_others();
@@ -143,4 +167,23 @@ fn the_ledger_is_what_a_server_that_runs_already_counts() {
         assert_eq!(counted[what], expected, "{what}: {counted}");
     }
     server.end();
+}
+
+/// The published example in its quick form: devices that speak LwM2M and MQTT, through a server and an agent to one broker.
+#[test]
+fn work_a_has_both_protocols_at_once() {
+    let bench = Bench::beside_others();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/work-a-lwm2m.yaml");
+    let mut command = bench.plimsoll(["run", "--quick", "--no-report", "--summary-json", "summary.json"]);
+    command.args(["--set", "platform.with.heap=256m"]).arg(example.canonicalize().unwrap());
+    let finished = bench.start(&mut command).finish().judged();
+    let level = finished.level(1);
+    for population in level["populations"].as_array().unwrap().iter().map(|own| &own["figures"]) {
+        let sent = count(population, "sent");
+        assert!(sent > 100, "{population}");
+        assert_eq!(count(population, "acknowledged"), sent, "{population}");
+        assert_eq!(count(population, "delivered") + count(population, "late"), sent, "{population}");
+        assert_eq!(count(population, "duplicated") + count(population, "foreign"), 0, "{population}");
+    }
+    assert!(!level["query_boxplot"].is_null() && count(level, "queries_answered") > 10, "{level:#}");
 }

@@ -172,3 +172,49 @@ fn values_that_change_are_notified_beside_messages() {
     assert!((350..=440).contains(&counted) && values as u64 >= counted, "{counted} of {values}");
     assert_eq!(count(level, "acknowledged"), count(level, "sent"), "{finished:?}");
 }
+
+/// Each device has a session of its own over the socket that all of them share.
+#[test]
+fn datagrams_are_secured_without_a_socket_for_each_device() {
+    let bench = Bench::beside_others();
+    bench.write("key", "sesame\n");
+    let target = Target::start(&bench, &["--key-file", "key", "--lose-every", "11"]);
+    let dtls = "coap: { ack_timeout: 200ms, dtls: { identity: \"plimsoll-{device}\", key: sesame } }";
+    let finished = bench.run(&scenario(&target.address, dtls));
+    target.end();
+    let (lines, messages) = record(&bench.path("record.csv"));
+    let level = finished.level(0);
+    let sent = count(level, "sent");
+    assert!((158..=160).contains(&sent), "{finished:?}");
+    assert_eq!((count(level, "acknowledged"), messages.len() as u64), (sent, sent), "{lines:?}");
+    assert_eq!(count(&finished.summary["wire"], "handshakes"), 40);
+    assert_eq!(lines.get("registered"), Some(&40), "{lines:?}");
+    assert!(messages.values().all(|times| *times == 1));
+}
+
+#[test]
+fn a_wrong_key_is_a_reason() {
+    let bench = Bench::beside_others();
+    bench.write("key", "sesame");
+    let target = Target::start(&bench, &["--key-file", "key"]);
+    let dtls = "coap: { dtls: { identity: device, key: another } }\nconnection: { timeout: 1s }";
+    let finished = bench.run(&scenario(&target.address, dtls)).exits(1);
+    finished.says("has another key for it").says("`coap.dtls`");
+    target.end();
+}
+
+/// The published example in its quick form.
+#[test]
+fn a_firmware_campaign_reaches_every_device() {
+    let bench = Bench::beside_others();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/firmware.yaml");
+    let mut command =
+        bench.plimsoll(["run", "--quick", "--no-report", "--summary-json", "summary.json", "-v"]);
+    let finished = bench.start(command.arg(example.canonicalize().unwrap())).finish().judged();
+    let management = &finished.level(0)["management"];
+    // Of a few devices, the first message comes late in so short a level.
+    let downloads = count(management, "downloads");
+    assert!(downloads > 20 && count(management, "downloads_failed") == 0, "{management}");
+    assert_eq!(count(management, "download_bytes"), downloads * 102_400);
+    assert!(finished.stdout.contains("downloads of firmware"), "{}", finished.stdout);
+}

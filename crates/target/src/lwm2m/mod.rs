@@ -4,6 +4,7 @@
 mod bootstrap;
 mod firmware;
 mod registrations;
+mod secured;
 
 use crate::clock::monotonic;
 use crate::record_file::{RecordFile, Unwritable};
@@ -13,6 +14,7 @@ use plimsoll_codec::lwm2m::{Given, Path, format, payload};
 use plimsoll_model::Nanos;
 use registrations::{Registrations, number_in, of_token, token};
 use rustix::net::sockopt;
+use secured::Secured;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -53,6 +55,8 @@ pub struct Settings {
     pub content_format: Option<u16>,
     /// Of so many datagrams one is put away as if the network had lost it; `None` for never.
     pub lose_every: Option<u64>,
+    /// The key that secures datagrams by DTLS, whoever devices say that they are; `None` where they are not secured.
+    pub key: Option<String>,
     /// The port at which devices are bootstrapped, 0 for a free one; `None` where they are not.
     pub bootstrap_port: Option<u16>,
     /// Bytes of the new firmware of which a device is told as soon as it has notified; `None` where there is none.
@@ -72,6 +76,9 @@ pub enum Lwm2mError {
         /// Why.
         cause: std::io::Error,
     },
+    /// The key for DTLS cannot be used.
+    #[error("cannot secure datagrams with this key: {0}")]
+    Key(String),
     /// The record.
     #[error(transparent)]
     Record(#[from] Unwritable),
@@ -105,6 +112,7 @@ pub struct Lwm2mTarget {
     settings: Settings,
     registrations: Registrations,
     bootstrap: Option<Bootstrap>,
+    secured: Option<Secured>,
     image: Option<Vec<u8>>,
     record: Option<RecordFile>,
     /// Requests to observe that were not answered.
@@ -139,12 +147,14 @@ impl Lwm2mTarget {
         let _ = sockopt::set_socket_recv_buffer_size_force(&socket, ROOM);
         let at_port = |port| Bootstrap::bind(SocketAddr::new(settings.host, port), socket.local_addr()?);
         let bootstrap = settings.bootstrap_port.map(at_port).transpose()?;
+        let secured = settings.key.as_deref().map(Secured::new).transpose().map_err(Lwm2mError::Key)?;
         let record = settings.record.as_deref().map(|path| RecordFile::begin(path, HEADER)).transpose()?;
         // Numbers that an earlier target hardly had.
         let begin = (monotonic().0 / 1_000_000) as u32;
         Ok(Lwm2mTarget {
             socket,
             bootstrap,
+            secured,
             image: settings.firmware.map(firmware::image),
             settings,
             registrations: Registrations::beginning_at(begin),
@@ -237,10 +247,18 @@ impl Lwm2mTarget {
 
     fn take(&mut self, datagram: &[u8], from: SocketAddr) -> Result<(), Lwm2mError> {
         self.came += 1;
-        let at = monotonic();
         if self.settings.lose_every.is_some_and(|every| self.came.is_multiple_of(every)) {
             return Ok(());
         }
+        let Some(secured) = &mut self.secured else { return self.take_message(datagram, from) };
+        let outcome = secured.incoming(from, datagram);
+        // What cannot be sent is lost, as datagrams are.
+        outcome.outgoing.iter().for_each(|datagram| _ = self.socket.send_to(datagram, from));
+        outcome.messages.iter().try_for_each(|message| self.take_message(message, from))
+    }
+
+    fn take_message(&mut self, datagram: &[u8], from: SocketAddr) -> Result<(), Lwm2mError> {
+        let at = monotonic();
         let Ok(message) = Message::decode(datagram) else { return Ok(()) };
         match (message.kind, message.code) {
             (Kind::Confirmable, code::EMPTY) => self.say(Kind::Reset, message.id, from),
@@ -481,9 +499,15 @@ impl Lwm2mTarget {
         self.send(&out, to);
     }
 
-    fn send(&self, datagram: &[u8], to: SocketAddr) {
+    fn send(&mut self, message: &[u8], to: SocketAddr) {
         // What cannot be sent is lost, as datagrams are: it is asked for again.
-        let _ = self.socket.send_to(datagram, to);
+        match &mut self.secured {
+            Some(secured) => {
+                let datagrams = secured.secure(to, message);
+                datagrams.iter().for_each(|datagram| _ = self.socket.send_to(datagram, to));
+            }
+            None => _ = self.socket.send_to(message, to),
+        }
     }
 
     fn take_id(&mut self) -> u16 {

@@ -12,7 +12,7 @@ pub(super) mod answered;
 mod channel;
 mod connecting;
 mod device_socket;
-mod dtls;
+pub(super) mod dtls;
 mod endpoint;
 mod exchange;
 mod listener;

@@ -63,6 +63,9 @@ pub struct Devices {
     encoded: Vec<u8>,
     content: Vec<u8>,
     payload: Vec<u8>,
+    /// Whether datagrams are secured, and devices that wait for a session.
+    is_secured: bool,
+    insecure: Vec<u32>,
     /// Devices with something to send.
     dirty: Vec<u32>,
     /// Messages that wait for their device's turn.
@@ -81,6 +84,8 @@ struct Device {
     /// Whether it was ever told as ready, and whether it is now.
     was_ready: bool,
     is_ready: bool,
+    /// Whether it has a DTLS session.
+    has_session: bool,
     /// Where the server has it.
     location: Box<str>,
     observations: Observations,
@@ -140,6 +145,8 @@ enum Standing {
     Idle,
     /// It asks to be bootstrapped, or is.
     Bootstrapping,
+    /// It waits for a DTLS session.
+    Securing,
     /// Its registration is under way.
     Registering,
     /// It is registered.
@@ -209,6 +216,8 @@ impl Devices {
             encoded: Vec::new(),
             content: Vec::new(),
             payload: Vec::new(),
+            is_secured: plan.coap.dtls.is_some(),
+            insecure: Vec::new(),
             dirty: Vec::new(),
             waiting: 0,
             random,
@@ -234,12 +243,47 @@ impl Devices {
         is_idle
     }
 
-    /// Asks to be bootstrapped where that is planned, else registers.
+    /// Waits for a session where datagrams are secured, asks to be bootstrapped where that is planned, else registers.
     fn begin(&mut self, slot: u32, now: Nanos) {
+        self.begins(slot, now);
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
         match self.bootstrap_port {
+            _ if self.is_secured && !own.has_session => {
+                own.standing = Standing::Securing;
+                self.insecure.push(slot);
+            }
             Some(port) => self.ask_for_bootstrap(slot, port, now),
             None => self.register(slot, now),
         }
+    }
+
+    /// Notes when a device began to connect.
+    fn begins(&mut self, slot: u32, now: Nanos) {
+        if let Some(own) = self.devices.get_mut(slot as usize) {
+            own.began = now;
+        }
+    }
+
+    /// Takes a device that waits for a session.
+    pub fn wants_session(&mut self) -> Option<u32> {
+        self.insecure.pop()
+    }
+
+    /// A device has a session: it registers.
+    pub fn secured(&mut self, slot: u32, now: Nanos) {
+        let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        own.has_session = true;
+        if own.standing == Standing::Securing {
+            self.register(slot, now);
+        }
+    }
+
+    /// A device has no session any more, or none came about.
+    pub fn lost_session(&mut self, slot: u32, reason: String, at: Nanos, events: &mut Vec<Event>) {
+        if let Some(own) = self.devices.get_mut(slot as usize) {
+            own.has_session = false;
+        }
+        self.failed_to_send(slot, reason, at, events);
     }
 
     /// Takes over a message of a device.
@@ -448,7 +492,8 @@ impl Devices {
         if purpose == Purpose::Download {
             return self.download_failed(slot, Outcome::ConnectionLost, "the server does not answer", events);
         }
-        self.failed(slot, "the server does not answer".to_owned(), now, events);
+        // It may have lost the session, which it does not say (RFC 6347 section 4.1.2.7).
+        self.lost_session(slot, "the server does not answer".to_owned(), now, events);
     }
 
     /// Until when an answer is awaited.

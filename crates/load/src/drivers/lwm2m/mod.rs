@@ -4,7 +4,7 @@
 //! them, [`observations`] who is to be notified, [`operations`] what a server may ask, [`registration`] how they present
 //! themselves, [`exchanges`] what is under way. [`bootstrap`] is what devices learn of their server before, [`firmware`] what
 //! they download, [`changing`] how values change and [`conditions`] when that is worth a notification, [`blocks`] what is too
-//! large for one message. [`hub`] is their sockets.
+//! large for one message. [`hub`] is their sockets, and [`sessions`] what secures their datagrams.
 
 mod blocks;
 mod bootstrap;
@@ -19,6 +19,7 @@ mod observations;
 mod operations;
 mod own;
 mod registration;
+mod sessions;
 
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
@@ -27,10 +28,11 @@ use crate::drivers::{DriverContext, DriverEntry, Part};
 use crate::share::Share;
 use crate::sources::Sources;
 use devices::Devices;
-use hub::{Hub, Reading};
+use hub::{Datagram, Hub, Reading};
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ObservedDevices;
 use plimsoll_scenario::plan::Protocol;
+use sessions::Sessions;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes read at once: the largest datagram.
@@ -54,6 +56,10 @@ pub struct Lwm2mDriver {
     readiness: Readiness,
     devices: Devices,
     hub: Hub,
+    /// The server's port for registrations.
+    port: u16,
+    /// Where datagrams are secured.
+    sessions: Option<Sessions>,
     urgent: bool,
     /// Whether something found no room in the kernel.
     is_crowded: bool,
@@ -79,6 +85,8 @@ impl Lwm2mDriver {
             share,
             clock,
             devices: Devices::new(context),
+            port: address.port(),
+            sessions: plan.coap.dtls.as_ref().map(|dtls| Sessions::new(dtls, share.count(plan.devices))),
             hub: Hub::new(share, plan.devices, (address, sources), readiness.epoll())?,
             readiness,
             urgent: false,
@@ -90,8 +98,10 @@ impl Lwm2mDriver {
 
     /// Lets time pass, and sends what waits for that.
     fn turn(&mut self, events: &mut Vec<Event>) {
+        self.shake_hands(events);
         for _ in 0..TURNS {
             self.devices.tick(self.clock.now(), events);
+            self.begin_sessions(events);
             self.flush(events);
             // What is not acknowledged makes way for the next message as soon as it is sent.
             if !self.devices.is_dirty() || self.is_crowded {
@@ -102,6 +112,9 @@ impl Lwm2mDriver {
 
     /// Sends what can be sent. What finds no room waits: the kernel passes on what it has within a moment.
     fn flush(&mut self, events: &mut Vec<Event>) {
+        if self.sessions.is_some() {
+            return self.flush_secured(events);
+        }
         let Lwm2mDriver { devices, hub, readiness, clock, traffic, .. } = self;
         let mut waiting = devices.take_outgoing();
         let mut refused = 0;
@@ -125,15 +138,92 @@ impl Lwm2mDriver {
         self.is_crowded = refused > 0;
     }
 
+    /// The same over the sessions of devices. What was secured counts as sent: the same is never secured twice.
+    fn flush_secured(&mut self, events: &mut Vec<Event>) {
+        let Lwm2mDriver { devices, hub, readiness, clock, traffic, sessions, port, .. } = self;
+        let Some(sessions) = sessions else { return };
+        for outgoing in devices.take_outgoing() {
+            let at = clock.now();
+            let Some((slot, _, message)) = devices.datagram(&outgoing) else { continue };
+            match sessions.secure(slot, message, at, traffic) {
+                Ok(()) => devices.was_sent(&outgoing, at, events),
+                Err(reason) => devices.lost_session(slot, reason, at, events),
+            }
+        }
+        devices.keep(Vec::new());
+        let mut waiting = sessions.take_outgoing();
+        let mut refused = 0;
+        waiting.retain(|(slot, datagram)| {
+            if refused >= MOST_REFUSED {
+                return true;
+            }
+            match hub.send((*slot, *port), datagram, readiness.epoll(), traffic) {
+                Ok(true) => false,
+                Ok(false) => {
+                    refused += 1;
+                    true
+                }
+                Err(reason) => {
+                    devices.lost_session(*slot, reason, clock.now(), events);
+                    false
+                }
+            }
+        });
+        sessions.keep(waiting);
+        self.is_crowded = refused > 0;
+    }
+
+    /// Begins the sessions that devices wait for.
+    fn begin_sessions(&mut self, events: &mut Vec<Event>) {
+        let Some(sessions) = &mut self.sessions else { return };
+        while let Some(slot) = self.devices.wants_session() {
+            let now = self.clock.now();
+            if let Err(reason) = sessions.begin(slot, self.share.number(slot), now) {
+                self.devices.lost_session(slot, reason, now, events);
+            }
+        }
+    }
+
+    /// Repeats what of handshakes was not answered.
+    fn shake_hands(&mut self, events: &mut Vec<Event>) {
+        let Some(sessions) = &mut self.sessions else { return };
+        let now = self.clock.now();
+        while let Some(slot) = sessions.due(now) {
+            if let Err(reason) = sessions.tick(slot, now) {
+                self.devices.lost_session(slot, reason, now, events);
+            }
+        }
+    }
+
+    /// Takes in a datagram that came.
+    fn take(&mut self, datagram: &Datagram, bytes: &[u8], events: &mut Vec<Event>) {
+        let now = self.clock.now();
+        let at = self.readiness.received_at(now, datagram.lag);
+        let (slot, port) = (datagram.slot, datagram.port);
+        let Some(sessions) = &mut self.sessions else {
+            return self.devices.incoming((slot, port), bytes, at, events);
+        };
+        match sessions.incoming(slot, bytes, now) {
+            Ok(Some(took)) => {
+                events.push(Event::Secured { took, resumed: false });
+                self.devices.secured(slot, at);
+            }
+            Ok(None) => {}
+            Err(reason) => return self.devices.lost_session(slot, reason, at, events),
+        }
+        while let Some(message) = sessions.message(slot, bytes.len(), &mut self.traffic) {
+            self.devices.incoming((slot, port), &message, at, events);
+        }
+    }
+
     fn read(&mut self, ready: u32, events: &mut Vec<Event>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         for _ in 0..READINGS {
             match self.hub.read(ready, &mut scratch, &mut self.traffic) {
                 Ok(Reading::Foreign) => events.push(Event::Stray),
                 Ok(Reading::Datagram(datagram)) => {
-                    let at = self.readiness.received_at(self.clock.now(), datagram.lag);
                     let bytes = scratch.get(..datagram.length).unwrap_or_default();
-                    self.devices.incoming((datagram.slot, datagram.port), bytes, at, events);
+                    self.take(&datagram, bytes, events);
                 }
                 Ok(Reading::Nothing) => break,
                 Err(reason) => {
@@ -165,7 +255,8 @@ impl Part for Lwm2mDriver {
     }
 
     fn next_timer(&self) -> Nanos {
-        let next = self.devices.next_timer();
+        let of_sessions = self.sessions.as_ref().map_or(Nanos::MAX, Sessions::next_timer);
+        let next = self.devices.next_timer().min(of_sessions);
         if self.is_crowded { next.min(self.clock.now() + CROWDED) } else { next }
     }
 
@@ -215,6 +306,11 @@ impl Driver for Lwm2mDriver {
 
     fn disconnect(&mut self) {
         self.devices.disconnect();
+        self.flush(&mut Vec::new());
+        if let Some(sessions) = &mut self.sessions {
+            let now = self.clock.now();
+            sessions.close_all(now);
+        }
         self.flush(&mut Vec::new());
         self.hub.close();
     }

@@ -11,7 +11,7 @@ impl Devices {
     pub(super) fn ask_for_bootstrap(&mut self, slot: u32, port: u16, now: Nanos) {
         let device = self.number(slot);
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
-        (own.standing, own.began) = (Standing::Bootstrapping, now);
+        own.standing = Standing::Bootstrapping;
         own.observations.clear();
         own.sleep();
         self.options.clear();
@@ -35,17 +35,14 @@ impl Devices {
         match server_of(&own.own, self.host) {
             Ok(port) => {
                 own.port = port;
-                let (client, began) =
-                    (self.client(slot), self.devices.get(slot as usize).map(|own| own.began));
+                let client = self.client(slot);
                 if self.part(slot, at, events) {
                     let reason = "the bootstrap server gave the device a new start".to_owned();
                     events.push(Event::Disconnected { client, at, reason });
+                    self.begins(slot, at);
                 }
-                self.register(slot, at);
                 // What it took to be bootstrapped belongs to connecting.
-                if let (Some(own), Some(began)) = (self.devices.get_mut(slot as usize), began) {
-                    own.began = began;
-                }
+                self.register(slot, at);
             }
             Err(reason) => self.failed(slot, reason, at, events),
         }

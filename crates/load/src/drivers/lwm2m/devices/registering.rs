@@ -18,7 +18,7 @@ impl Devices {
     pub(super) fn register(&mut self, slot: u32, now: Nanos) {
         let device = self.number(slot);
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
-        (own.standing, own.began, own.lives) = (Standing::Registering, now, own.lives.wrapping_add(1));
+        (own.standing, own.lives) = (Standing::Registering, own.lives.wrapping_add(1));
         own.sleep();
         // What a server wanted to be told of ends with its registration (section 5.5).
         own.observations.clear();
@@ -224,6 +224,7 @@ impl Devices {
             let (client, reason) = (self.client(slot), "the server restarted the device (3/0/4)".to_owned());
             events.push(Event::Disconnected { client, at, reason });
         }
+        self.begins(slot, at);
         self.register(slot, at);
     }
 
