@@ -360,3 +360,26 @@ fn whoever_else_sends_something_is_not_heard() {
     assert!(rig.is_silent(Nanos::from_millis(50)));
     assert_eq!(rig.count(|event| matches!(event, Event::Incident { .. })), 1, "the garbage of the server");
 }
+
+/// As behind a NAT: the device does not know that it has another port.
+#[test]
+fn a_device_comes_from_another_port_after_a_while() {
+    for connection in ["", "connection: { timeout: 9s, source_addresses: [127.0.0.1] }\n"] {
+        let (mut rig, device) = Rig::observed(&format!("{connection}lwm2m: {{ nat_rebinding: 1s }}"));
+        let (mut sequence, mut ports) = (0, BTreeSet::from([device.port()]));
+        while ports.len() < 2 {
+            rig.driver.submit(0, sequence);
+            let (from, datagram) = rig.next();
+            ports.insert(from.port());
+            let id = Message::decode(&datagram).unwrap().id;
+            rig.send(from, &bytes(Message::empty(Kind::Acknowledgement, id)));
+            let is_it = |event: &Event| matches!(event, Event::Acknowledged { sequence: own, .. } if *own == sequence);
+            rig.until(|rig| rig.count(is_it) == 1);
+            sequence += 1;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        rig.send(device, &request(code::GET, 99, b"late", "/3/0/0", &[], b""));
+        assert!(rig.is_silent(Nanos::from_millis(50)), "nobody is at the old port any more");
+        assert_eq!(rig.count(|event| matches!(event, Event::Disconnected { .. } | Event::Stray)), 0);
+    }
+}

@@ -11,7 +11,7 @@ use std::f64::consts::TAU;
 const VALUE_STREAM: u64 = 0x6c77_6d32_6d00_0000;
 const WALK_STREAM: u64 = 0x6c77_6d32_6d00_0001;
 /// Part of a turn by which a device is ahead of the device before it: the golden ratio spreads them evenly.
-const PHASE: f64 = 0.618_034;
+pub const PHASE: f64 = 0.618_034;
 /// A walk begins anew after as many steps as this power of two: after two days with a step each 10 ms.
 const LEVELS: u32 = 24;
 

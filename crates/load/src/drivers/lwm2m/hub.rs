@@ -1,6 +1,8 @@
 //! The sockets of the devices of a shard. On the loopback network one of them serves all devices, each of which has an address of
-//! its own there; elsewhere each has a socket.
+//! its own there; elsewhere each has a socket. Behind a NAT that forgets, a device comes from another port after a while: from a
+//! second socket of all devices, or a new one of its own.
 
+use super::changing::PHASE;
 use crate::driver::Traffic;
 use crate::drivers::readiness;
 use crate::drivers::socket::{Interest, Socket};
@@ -26,16 +28,33 @@ pub struct Hub {
     platform: SocketAddr,
     ways: Ways,
     sources: Sources,
-    /// Datagrams that found no room at the shared socket: as the kernel counts them, and as they were taken.
-    dropped: u32,
+    /// After how long a device has another port.
+    rebinding: Option<Nanos>,
+    /// Datagrams that found no room at shared sockets, as they were taken.
     taken: u32,
 }
 
 enum Ways {
-    /// Each device has an address at this socket.
-    Shared(Socket, SocketAddrV4),
-    /// Each device has a socket, once it has sent something, and the server's port that it speaks to.
-    Own(Vec<Option<(Socket, u16)>>),
+    /// Each device has an address at these sockets, which take turns.
+    Shared(Vec<Shared>, SocketAddrV4),
+    /// Each device has a socket, once it has sent something.
+    Own(Vec<Option<Single>>),
+}
+
+/// A socket of all devices.
+struct Shared {
+    socket: Socket,
+    /// Datagrams that found no room there, as the kernel counts them.
+    dropped: u32,
+}
+
+/// The socket of one device.
+struct Single {
+    socket: Socket,
+    /// The server's port that it speaks to.
+    port: u16,
+    /// The how manieth port of the device it has.
+    turn: u64,
 }
 
 /// What one reading gave.
@@ -44,6 +63,8 @@ pub enum Reading {
     Nothing,
     /// Something of no device of ours, or from somebody else than the platform.
     Foreign,
+    /// Something for a port that the device does not have any more: a NAT would put it away.
+    Late,
     /// A datagram of the platform.
     Datagram(Datagram),
 }
@@ -68,20 +89,25 @@ impl Hub {
     pub fn new(
         share: Share,
         devices: u32,
-        (platform, sources): (SocketAddr, Sources),
+        (platform, sources, rebinding): (SocketAddr, Sources, Option<Nanos>),
         epoll: &OwnedFd,
     ) -> std::io::Result<Hub> {
         let ways = match platform {
             SocketAddr::V4(address)
                 if address.ip().is_loopback() && !sources.are_given() && devices < MOST =>
             {
-                let socket = Socket::of_loopback(ROOM)?;
-                socket.register(epoll, readiness::data(0, 0), Interest { read: true, write: false })?;
-                Ways::Shared(socket, address)
+                let count = if rebinding.is_some() { 2 } else { 1 };
+                let shared = |place| {
+                    let socket = Socket::of_loopback(ROOM)?;
+                    let interest = Interest { read: true, write: false };
+                    socket.register(epoll, readiness::data(place, 0), interest)?;
+                    Ok(Shared { socket, dropped: 0 })
+                };
+                Ways::Shared((0..count).map(shared).collect::<std::io::Result<_>>()?, address)
             }
             _ => Ways::Own((0..share.count(devices)).map(|_| None).collect()),
         };
-        Ok(Hub { share, devices, platform, ways, sources, dropped: 0, taken: 0 })
+        Ok(Hub { share, devices, platform, ways, sources, rebinding, taken: 0 })
     }
 
     /// Sends a datagram of a device to a port of the server, and hears that one alone afterwards where each device has a socket;
@@ -93,20 +119,24 @@ impl Hub {
         &mut self,
         (slot, port): (u32, u16),
         datagram: &[u8],
-        epoll: &OwnedFd,
+        (epoll, now): (&OwnedFd, Nanos),
         traffic: &mut Traffic,
     ) -> Result<bool, String> {
         let number = self.share.number(slot);
+        let turn = turn(self.rebinding, number, now);
         let sent = match &mut self.ways {
-            Ways::Shared(socket, platform) => {
+            Ways::Shared(sockets, platform) => {
                 let to = SocketAddrV4::new(*platform.ip(), port);
-                socket.write_from(datagram, Ipv4Addr::from(FIRST + number), to)
+                let place = turn as usize % sockets.len().max(1);
+                let Some(shared) = sockets.get(place) else { return Ok(false) };
+                shared.socket.write_from(datagram, Ipv4Addr::from(FIRST + number), to)
             }
             Ways::Own(sockets) => {
                 let Some(own) = sockets.get_mut(slot as usize) else { return Ok(false) };
                 let to = SocketAddr::new(self.platform.ip(), port);
-                let (socket, heard) = match own {
-                    Some(known) => known,
+                // The one that it had before is closed.
+                let single = match own.take_if(|single| single.turn == turn) {
+                    Some(known) => own.insert(known),
                     None => {
                         let socket = Socket::datagrams(to, self.sources.of(number));
                         let socket = socket.map_err(refusal::told)?;
@@ -114,14 +144,14 @@ impl Hub {
                         socket
                             .register(epoll, data, Interest { read: true, write: false })
                             .map_err(refusal::told)?;
-                        own.insert((socket, port))
+                        own.insert(Single { socket, port, turn })
                     }
                 };
-                if *heard != port {
-                    socket.turn_to(to).map_err(refusal::told)?;
-                    *heard = port;
+                if single.port != port {
+                    single.socket.turn_to(to).map_err(refusal::told)?;
+                    single.port = port;
                 }
-                socket.write(datagram)
+                single.socket.write(datagram)
             }
         };
         let count = sent.map_err(refusal::told_of_datagram)?;
@@ -133,24 +163,37 @@ impl Hub {
     ///
     /// # Errors
     /// The platform cannot be reached over it: why, for people.
-    pub fn read(&mut self, ready: u32, scratch: &mut [u8], traffic: &mut Traffic) -> Result<Reading, String> {
-        let (slot, port, reading) = match &self.ways {
+    pub fn read(
+        &mut self,
+        ready: u32,
+        scratch: &mut [u8],
+        now: Nanos,
+        traffic: &mut Traffic,
+    ) -> Result<Reading, String> {
+        let (slot, port, reading) = match &mut self.ways {
             Ways::Own(sockets) => {
-                let Some(Some((socket, port))) = sockets.get(ready as usize) else {
+                let Some(Some(single)) = sockets.get(ready as usize) else {
                     return Ok(Reading::Nothing);
                 };
-                let reading = socket.read(scratch).map_err(refusal::told_of_datagram)?;
+                let reading = single.socket.read(scratch).map_err(refusal::told_of_datagram)?;
                 let Some(reading) = reading else { return Ok(Reading::Nothing) };
-                (ready, *port, reading)
+                (ready, single.port, reading)
             }
-            Ways::Shared(socket, platform) => {
+            Ways::Shared(sockets, platform) => {
+                let count = sockets.len().max(1) as u64;
+                let Some(shared) = sockets.get_mut(ready as usize) else { return Ok(Reading::Nothing) };
                 // An error is that of no device: what was lost is asked for again.
-                let Ok(Some(read)) = socket.read_addressed(scratch) else { return Ok(Reading::Nothing) };
-                self.dropped = read.dropped.unwrap_or(self.dropped);
+                let Ok(Some(read)) = shared.socket.read_addressed(scratch) else {
+                    return Ok(Reading::Nothing);
+                };
+                shared.dropped = read.dropped.unwrap_or(shared.dropped);
                 let port = read.from.filter(|from| from.ip() == *platform.ip()).map(|from| from.port());
                 let number = u32::from(read.to).checked_sub(FIRST);
                 let own = number.filter(|number| *number < self.devices && self.share.owns(*number));
                 let (Some(number), Some(port)) = (own, port) else { return Ok(Reading::Foreign) };
+                if turn(self.rebinding, number, now) % count != u64::from(ready) {
+                    return Ok(Reading::Late);
+                }
                 (self.share.slot(number), port, read.reading)
             }
         };
@@ -160,7 +203,9 @@ impl Hub {
 
     /// Datagrams that found no room at the socket of all devices since this was asked last.
     pub fn take_dropped(&mut self) -> u32 {
-        self.dropped.wrapping_sub(std::mem::replace(&mut self.taken, self.dropped))
+        let Ways::Shared(sockets, _) = &self.ways else { return 0 };
+        let dropped = sockets.iter().fold(0, |all: u32, shared| all.wrapping_add(shared.dropped));
+        dropped.wrapping_sub(std::mem::replace(&mut self.taken, dropped))
     }
 
     /// Closes the sockets of single devices.
@@ -168,5 +213,26 @@ impl Hub {
         if let Ways::Own(sockets) = &mut self.ways {
             sockets.iter_mut().for_each(|socket| *socket = None);
         }
+    }
+}
+
+/// The how manieth port a device has at a time: devices change theirs at different times.
+fn turn(rebinding: Option<Nanos>, device: u32, now: Nanos) -> u64 {
+    let Some(every) = rebinding else { return 0 };
+    let ahead = (f64::from(device) * PHASE).fract();
+    ((now.as_secs_f64() / every.as_secs_f64()) + ahead).max(0.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_keeps_its_port_until_its_nat_forgets() {
+        let every = Some(Nanos::from_secs(10));
+        let at = |device, seconds| turn(every, device, Nanos::from_secs(seconds));
+        assert_eq!((turn(None, 3, Nanos::from_secs(100)), at(0, 9), at(0, 10), at(0, 25)), (0, 0, 1, 2));
+        let changed = (0..100).filter(|device| at(*device, 3) != at(*device, 5)).count();
+        assert!((15..=25).contains(&changed), "{changed} of 100 in a fifth of the time");
     }
 }

@@ -87,7 +87,12 @@ impl Lwm2mDriver {
             devices: Devices::new(context),
             port: address.port(),
             sessions: plan.coap.dtls.as_ref().map(|dtls| Sessions::new(dtls, share.count(plan.devices))),
-            hub: Hub::new(share, plan.devices, (address, sources), readiness.epoll())?,
+            hub: Hub::new(
+                share,
+                plan.devices,
+                (address, sources, plan.lwm2m.nat_rebinding),
+                readiness.epoll(),
+            )?,
             readiness,
             urgent: false,
             is_crowded: false,
@@ -124,7 +129,7 @@ impl Lwm2mDriver {
             }
             let at = clock.now();
             let Some((slot, port, datagram)) = devices.datagram(outgoing) else { return false };
-            match hub.send((slot, port), datagram, readiness.epoll(), traffic) {
+            match hub.send((slot, port), datagram, (readiness.epoll(), at), traffic) {
                 Ok(true) => devices.was_sent(outgoing, at, events),
                 Ok(false) => {
                     refused += 1;
@@ -157,7 +162,7 @@ impl Lwm2mDriver {
             if refused >= MOST_REFUSED {
                 return true;
             }
-            match hub.send((*slot, *port), datagram, readiness.epoll(), traffic) {
+            match hub.send((*slot, *port), datagram, (readiness.epoll(), clock.now()), traffic) {
                 Ok(true) => false,
                 Ok(false) => {
                     refused += 1;
@@ -219,8 +224,9 @@ impl Lwm2mDriver {
     fn read(&mut self, ready: u32, events: &mut Vec<Event>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         for _ in 0..READINGS {
-            match self.hub.read(ready, &mut scratch, &mut self.traffic) {
+            match self.hub.read(ready, &mut scratch, self.clock.now(), &mut self.traffic) {
                 Ok(Reading::Foreign) => events.push(Event::Stray),
+                Ok(Reading::Late) => {}
                 Ok(Reading::Datagram(datagram)) => {
                     let bytes = scratch.get(..datagram.length).unwrap_or_default();
                     self.take(&datagram, bytes, events);

@@ -25,6 +25,9 @@ pub(crate) struct Lwm2m {
     pub queue_mode: bool,
     /// Whether devices learn of their server from another one first, at the port `bootstrap` of the platform. Default false.
     pub bootstrap: bool,
+    /// After how long a device comes from another port, without knowing it, as behind a NAT that forgets. Default never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nat_rebinding: Option<Duration>,
     /// For how long a registered device waits to be observed. One that nobody observes sends nothing. Default 10 s.
     pub observed_within: Duration,
     /// The resource that holds a device's message: notifications of it are the messages. Default: what the profile says, else
@@ -275,6 +278,7 @@ impl Default for Lwm2m {
             deregister: true,
             queue_mode: false,
             bootstrap: false,
+            nat_rebinding: None,
             observed_within: AsText(Nanos::from_secs(10)),
             message: None,
             send: false,

@@ -23,6 +23,8 @@ pub struct Lwm2mPlan {
     pub bootstrap: bool,
     /// For how long a device installs new firmware; `None` where it takes none.
     pub firmware: Option<Nanos>,
+    /// After how long a device comes from another port, as behind a NAT that forgets; `None` for never.
+    pub nat_rebinding: Option<Nanos>,
     /// For how long a device that registered waits to be observed, before it counts as one that is not.
     pub observed_within: Nanos,
     /// Path of the interface for registrations, without a slash at its end.

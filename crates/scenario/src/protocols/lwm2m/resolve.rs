@@ -26,8 +26,13 @@ pub(crate) fn resolve(
 ) -> Lwm2mPlan {
     let lwm2m = &scenario.lwm2m;
     let is_spoken = platform.is_some_and(|platform| platform.protocol() == Protocol::Lwm2m);
-    for (key, time) in [("lifetime", lwm2m.lifetime.0), ("observed_within", lwm2m.observed_within.0)] {
-        if time < Nanos::from_secs(1) {
+    let times = [
+        ("lifetime", Some(lwm2m.lifetime)),
+        ("observed_within", Some(lwm2m.observed_within)),
+        ("nat_rebinding", lwm2m.nat_rebinding),
+    ];
+    for (key, time) in times {
+        if time.is_some_and(|time| time.0 < Nanos::from_secs(1)) {
             context.error(&format!("lwm2m.{key}"), "it takes a second at least");
         }
     }
@@ -68,6 +73,7 @@ pub(crate) fn resolve(
         update: lwm2m.update,
         deregister: lwm2m.deregister,
         bootstrap: lwm2m.bootstrap,
+        nat_rebinding: lwm2m.nat_rebinding.map(|every| every.0),
         firmware: lwm2m.firmware.map(|firmware| firmware.install.0),
         observed_within: lwm2m.observed_within.0,
         registration: role.and_then(|role| role.registration.clone()).unwrap_or_else(|| "/rd".to_owned()),
