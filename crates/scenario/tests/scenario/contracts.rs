@@ -74,9 +74,8 @@ fn profiles_that_come_along_promise_what_they_asked_for() {
             let chosen = mapping.map(|mapping| format!(", mapping: {mapping}")).unwrap_or_default();
             let address = match (profile.components.is_empty(), name.as_str(), mapping) {
                 (false, ..) => String::new(),
-                (_, "coap" | "lwm2m", _) | (_, "onem2m", Some("coap" | "coap-notified")) => {
-                    ", address: 'coap://h:1'".into()
-                }
+                (_, "coap" | "lwm2m" | "fiware-iota-lwm2m", _)
+                | (_, "onem2m", Some("coap" | "coap-notified")) => ", address: 'coap://h:1'".into(),
                 (_, "existing", _) | (_, "fiware-iota-json", Some("mqtt" | "mqtt-named")) => {
                     ", address: 'mqtt://h:1'".into()
                 }
@@ -90,15 +89,14 @@ fn profiles_that_come_along_promise_what_they_asked_for() {
             }
             let ports = match name.as_str() {
                 "onem2m" => ", ports: { http: 2 }",
-                "fiware-iota-json" => ", ports: { north: 2, broker: 3 }",
+                "fiware-iota-json" | "fiware-iota-lwm2m" => ", ports: { north: 2, broker: 3 }",
                 _ => "",
             };
             let platform = format!("{{ profile: {name}{chosen}{address}{ports} }}");
             let roles = plan_with("", &platform, 0).platform.roles;
-            let expected = if name == "coap" && mapping == Some("observed") {
-                DeliveryContract::Observed
-            } else {
-                DeliveryContract::Every
+            let expected = match (name.as_str(), mapping) {
+                ("coap", Some("observed")) | ("libcoap" | "californium", _) => DeliveryContract::Observed,
+                _ => DeliveryContract::Every,
             };
             assert_eq!((roles.delivery, roles.doubtful_delivery), (expected, None), "{platform}");
         }

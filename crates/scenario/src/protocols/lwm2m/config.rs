@@ -36,7 +36,7 @@ pub(crate) struct Lwm2m {
     pub message: Option<MessageResource>,
     /// Whether devices send their messages of themselves (operation Send of 1.1), and need not be observed. Default false.
     pub send: bool,
-    /// The format of a value for a server that names none. Default `tlv`; for messages that are sent (`send`), where it must be one
+    /// The format of a value for a server that names none. Default: what the profile says, else `tlv`; for messages that are sent (`send`), where it must be one
     /// of SenML, `senml_cbor`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<ValueFormat>,
@@ -102,6 +102,9 @@ pub(crate) struct MessageResource {
     pub path: String,
     /// The kind of value that it holds.
     pub kind: MessageKind,
+    /// The format of values for a server that names none, unless `lwm2m.format` says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<ValueFormat>,
 }
 
 /// A format of values.

@@ -49,7 +49,9 @@ pub(crate) fn resolve(
     }
     let role = platform.map(|platform| &platform.roles.device);
     let of_profile = role.and_then(|role| role.message.clone());
-    let default = MessageResource { path: DEFAULT_MESSAGE.to_owned(), kind: MessageKind::Opaque };
+    let format_of_profile = of_profile.as_ref().and_then(|resource| resource.format);
+    let default =
+        MessageResource { path: DEFAULT_MESSAGE.to_owned(), kind: MessageKind::Opaque, format: None };
     let resource = lwm2m.message.clone().or(of_profile).unwrap_or(default);
     let path = resource_path(&resource.path).unwrap_or_else(|| {
         context.error_with_help("lwm2m.message.path", format!("`{}` is no resource", resource.path), HOW);
@@ -85,8 +87,10 @@ pub(crate) fn resolve(
             MessageKind::Integer => Kind::Integer,
         },
         send: lwm2m.send,
-        format: match lwm2m.format {
-            None if lwm2m.send => format::SENML_CBOR,
+        format: match lwm2m.format.or(resource.format).or(format_of_profile) {
+            None | Some(ValueFormat::Tlv | ValueFormat::Text | ValueFormat::Opaque) if lwm2m.send => {
+                format::SENML_CBOR
+            }
             None | Some(ValueFormat::Tlv) => format::TLV,
             Some(ValueFormat::Text) => format::TEXT,
             Some(ValueFormat::Opaque) => format::OPAQUE,
