@@ -47,12 +47,16 @@ fn a_device_says_what_it_is_and_where_it_may_be_reached() {
 #[test]
 fn an_observed_device_notifies_of_its_messages() {
     let (mut rig, device) = Rig::observed("");
+    let mut id = None;
     for sequence in 0..3 {
         rig.driver.submit(0, sequence);
         let (from, datagram) = rig.next();
         let notification = Message::decode(&datagram).unwrap();
         assert_eq!((from, notification.kind, notification.token), (device, Kind::Confirmable, &b"obs"[..]));
         assert_eq!(notification.number(option::OBSERVE), Some(sequence + 1));
+        // Servers remember ids for minutes: none is left out.
+        let before = id.replace(notification.id);
+        assert!(before.is_none_or(|before: u16| before.wrapping_add(1) == notification.id), "{before:?}");
         let marker = Marker::read_binary(&notified(&notification)).unwrap();
         assert_eq!((marker.device, marker.sequence), (0, sequence));
         rig.send(device, &bytes(Message::empty(Kind::Acknowledgement, notification.id)));

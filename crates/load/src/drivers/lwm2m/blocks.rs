@@ -2,7 +2,7 @@
 
 use super::conditions::fingerprint;
 use super::operations::Reply;
-use plimsoll_codec::coap::{Block, Message, code, option};
+use plimsoll_codec::coap::{Block, Message, code};
 
 /// Bytes that a server may write in blocks.
 const LARGEST_BODY: usize = 4 << 20;
@@ -58,22 +58,17 @@ pub fn take(upload: &mut Option<Upload>, block: Block, request: &Message<'_>) ->
         *upload = None;
         return Taken::Refused(code::INCOMPLETE);
     };
-    let is_whole_block = request.payload.len() == usize::from(block.size());
-    if own.body.len() + request.payload.len() > LARGEST_BODY || (block.more && !is_whole_block) {
-        let is_short = block.more && !is_whole_block;
+    // Only the last block may be shorter than the others.
+    let is_cut = block.more && request.payload.len() != usize::from(block.size());
+    if is_cut || own.body.len() + request.payload.len() > LARGEST_BODY {
         *upload = None;
-        return Taken::Refused(if is_short { code::BAD_REQUEST } else { code::TOO_LARGE });
+        return Taken::Refused(if is_cut { code::BAD_REQUEST } else { code::TOO_LARGE });
     }
     own.body.extend_from_slice(request.payload);
     if block.more {
         return Taken::Continue;
     }
     Taken::Whole(upload.take().map(|own| own.body).unwrap_or_default())
-}
-
-/// The block that a request asks for.
-pub fn asked(request: &Message<'_>) -> Option<Block> {
-    request.block(option::BLOCK2)
 }
 
 #[cfg(test)]

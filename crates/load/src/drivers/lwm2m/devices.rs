@@ -245,7 +245,7 @@ impl Devices {
 
     /// Waits for a session where datagrams are secured, asks to be bootstrapped where that is planned, else registers.
     fn begin(&mut self, slot: u32, now: Nanos) {
-        self.begins(slot, now);
+        self.note_beginning(slot, now);
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
         match self.bootstrap_port {
             _ if self.is_secured && !own.has_session => {
@@ -258,15 +258,20 @@ impl Devices {
     }
 
     /// Notes when a device began to connect.
-    fn begins(&mut self, slot: u32, now: Nanos) {
+    fn note_beginning(&mut self, slot: u32, now: Nanos) {
         if let Some(own) = self.devices.get_mut(slot as usize) {
             own.began = now;
         }
     }
 
-    /// Takes a device that waits for a session.
+    /// Takes a device that waits for a session. One that was released meanwhile does not wait any more.
     pub fn wants_session(&mut self) -> Option<u32> {
-        self.insecure.pop()
+        while let Some(slot) = self.insecure.pop() {
+            if self.devices.get(slot as usize).is_some_and(|own| own.standing == Standing::Securing) {
+                return Some(slot);
+            }
+        }
+        None
     }
 
     /// A device has a session: it registers.
@@ -353,7 +358,7 @@ impl Devices {
         (!self.plan.send).then_some(self.observed)
     }
 
-    /// Counts a device anew, whose registration or observations may have changed.
+    /// Counts a device again, whose registration or observations may have changed.
     fn count(&mut self, slot: u32) {
         let message = self.plan.message;
         let Some(own) = self.devices.get_mut(slot as usize) else { return };

@@ -108,7 +108,7 @@ impl Served<'_> {
         }
         let mut reply = self.operation(request, out);
         if matches!(request.code, code::GET | code::FETCH) {
-            blocks::cut(&mut reply, blocks::asked(request), self.block_size, out);
+            blocks::cut(&mut reply, request.block(option::BLOCK2), self.block_size, out);
         }
         reply
     }

@@ -39,7 +39,7 @@ impl Devices {
                 if self.part(slot, at, events) {
                     let reason = "the bootstrap server gave the device a new start".to_owned();
                     events.push(Event::Disconnected { client, at, reason });
-                    self.begins(slot, at);
+                    self.note_beginning(slot, at);
                 }
                 // What it took to be bootstrapped belongs to connecting.
                 self.register(slot, at);

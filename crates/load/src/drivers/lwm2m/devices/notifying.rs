@@ -113,19 +113,17 @@ impl Devices {
             }
             None => known.content,
         };
-        let next = conditions::next(&attributes, (known.content, known.notified_at), (content, now));
+        let mut next = conditions::next(&attributes, (known.content, known.notified_at), (content, now));
         if next == Next::Notify {
             self.notify_of_value((slot, place), content, &mut bytes, now);
+            next = conditions::next(&attributes, (content, now), (content, now));
         }
         let changes =
             known.paths.all().iter().filter_map(|path| self.objects.next_change(*path, device, now));
         let changes = changes.min().unwrap_or(Nanos::MAX);
         let wanted = match next {
             Next::LookAt(at) => at,
-            Next::Notify => attributes
-                .pmax
-                .filter(|seconds| *seconds > 0)
-                .map_or(Nanos::MAX, |seconds| now + Nanos::from_secs(i64::from(seconds))),
+            Next::Notify => now,
         };
         let own = self.devices.get_mut(slot as usize);
         if let Some(known) = own.and_then(|own| own.observations.at(place)) {

@@ -224,7 +224,7 @@ impl Devices {
             let (client, reason) = (self.client(slot), "the server restarted the device (3/0/4)".to_owned());
             events.push(Event::Disconnected { client, at, reason });
         }
-        self.begins(slot, at);
+        self.note_beginning(slot, at);
         self.register(slot, at);
     }
 

@@ -60,8 +60,10 @@ impl Devices {
     /// Sends a message to whoever observes it; whether it is on its way.
     fn notify(&mut self, (slot, sequence): (u32, u32), content: &[u8], now: Nanos) -> bool {
         let message = self.plan.message;
+        let Some(own) = self.devices.get_mut(slot as usize) else { return false };
+        let observers = own.observations.of(message).count();
         let mut is_under_way = false;
-        for at in 0.. {
+        for at in 0..observers {
             let id = self.take_id(slot);
             let own = self.devices.get_mut(slot as usize);
             let observation = own.and_then(|own| own.observations.of(message).nth(at));
