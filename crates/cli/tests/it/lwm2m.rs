@@ -179,7 +179,9 @@ fn datagrams_are_secured_without_a_socket_for_each_device() {
     let bench = Bench::beside_others();
     bench.write("key", "sesame\n");
     let target = Target::start(&bench, &["--key-file", "key", "--lose-every", "11"]);
-    let dtls = "coap: { ack_timeout: 200ms, dtls: { identity: \"plimsoll-{device}\", key: sesame } }";
+    // What of a handshake is lost is repeated after 1, 2, 4 and more seconds.
+    let dtls = "coap: { ack_timeout: 200ms, dtls: { identity: \"plimsoll-{device}\", key: sesame } }\n\
+        connection: { timeout: 60s }";
     let finished = bench.run(&scenario(&target.address, dtls));
     target.end();
     let (lines, messages) = record(&bench.path("record.csv"));

@@ -13,14 +13,8 @@ const ROOM: usize = 17 * 1024;
 /// See the module.
 pub struct Secured {
     config: Arc<Config>,
-    sessions: HashMap<SocketAddr, Session>,
+    sessions: HashMap<SocketAddr, Dtls>,
     room: Vec<u8>,
-}
-
-struct Session {
-    dtls: Dtls,
-    /// Whether the handshake is over.
-    is_ready: bool,
 }
 
 /// What came of a datagram or a message.
@@ -65,24 +59,23 @@ impl Secured {
     /// Takes in a datagram of a device. One that begins a handshake ends an earlier session of that address.
     pub fn incoming(&mut self, from: SocketAddr, datagram: &[u8]) -> Outcome {
         let now = Instant::now();
-        // A record of a handshake in the clear, of epoch 0, with a ClientHello in it (RFC 6347 section 4.1).
-        let begins = matches!(datagram, [22, _, _, 0, 0, ..]) && datagram.get(13) == Some(&1);
-        let is_idle = self.sessions.get(&from).is_none_or(|session| session.is_ready);
-        if begins && is_idle {
-            let dtls = Dtls::new_12_psk(Arc::clone(&self.config), now);
-            self.sessions.insert(from, Session { dtls, is_ready: false });
+        // A record of a handshake in the clear, of epoch 0, with a ClientHello in it (RFC 6347 section 4.1). The first one of a
+        // handshake has the number 0 (section 4.2.2): the device may have given up an earlier one half way.
+        let is_hello = matches!(datagram, [22, _, _, 0, 0, ..]) && datagram.get(13) == Some(&1);
+        if is_hello && datagram.get(17..19) == Some(&[0, 0]) {
+            self.sessions.insert(from, Dtls::new_12_psk(Arc::clone(&self.config), now));
         }
         let Some(session) = self.sessions.get_mut(&from) else { return Outcome::default() };
-        let timed = session.dtls.handle_timeout(now);
+        let timed = session.handle_timeout(now);
         // What cannot be read is put away (section 4.1.2.7).
-        let _ = timed.and_then(|()| session.dtls.handle_packet(datagram));
+        let _ = timed.and_then(|()| session.handle_packet(datagram));
         self.collect(from)
     }
 
     /// Secures a message for a device; nothing where it has no session.
     pub fn secure(&mut self, to: SocketAddr, message: &[u8]) -> Vec<Vec<u8>> {
         let Some(session) = self.sessions.get_mut(&to) else { return Vec::new() };
-        let _ = session.dtls.send_application_data(message);
+        let _ = session.send_application_data(message);
         self.collect(to).outgoing
     }
 
@@ -90,11 +83,10 @@ impl Secured {
         let (mut outcome, mut is_closed) = (Outcome::default(), false);
         let Some(session) = self.sessions.get_mut(&of) else { return outcome };
         loop {
-            match session.dtls.poll_output(&mut self.room) {
+            match session.poll_output(&mut self.room) {
                 Output::Packet(datagram) => outcome.outgoing.push(datagram.to_vec()),
                 Output::ApplicationData(message) => outcome.messages.push(message.to_vec()),
                 Output::BufferTooSmall { needed } => self.room.resize(needed, 0),
-                Output::Connected => session.is_ready = true,
                 Output::CloseNotify => is_closed = true,
                 Output::Timeout(_) => break,
                 _ => {}
