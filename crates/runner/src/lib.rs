@@ -44,6 +44,7 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_capture::marker::MessageId;
 use plimsoll_load::clock::{Clock, wall_nanos};
+use plimsoll_load::drivers;
 use plimsoll_load::engine::{Addresses, Engine, Watch};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_model::message::Fate;
@@ -134,8 +135,10 @@ pub enum RunError {
 /// # Errors
 /// What is wrong with them, for people.
 pub fn check_certificates(plan: &Plan) -> Result<(), String> {
-    let mut plans = plan.populations().filter_map(|plan| plan.connection.transport.tls.as_ref());
-    plans.try_for_each(plimsoll_load::drivers::check_tls)
+    plan.populations().try_for_each(|plan| {
+        plan.connection.transport.tls.as_ref().map_or(Ok(()), drivers::check_tls)?;
+        plan.coap.dtls.as_ref().map_or(Ok(()), |dtls| drivers::coap::check_certificates(dtls))
+    })
 }
 
 /// Runs the plan.

@@ -11,7 +11,7 @@ use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::sync::Arc;
 
 pub use crate::address::{Endpoint, Protocol, Wire};
-pub use crate::protocols::coap::plan::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
+pub use crate::protocols::coap::plan::{CoapPlan, DtlsPlan, KeyPlan, ProofPlan, PskPlan};
 pub use crate::protocols::gateway::plan::GatewayPlan;
 pub use crate::protocols::http::plan::HttpPlan;
 pub use crate::protocols::lwm2m::plan::{Change, Lwm2mPlan, ResourcePlan, ValuePlan};

@@ -5,7 +5,7 @@ use crate::output::say;
 use crate::{exit_code, interrupt};
 use clap::{Args, ValueEnum};
 use plimsoll_codec::lwm2m::{Path, format};
-use plimsoll_target::lwm2m::{Lwm2mTarget, Settings};
+use plimsoll_target::lwm2m::{Lwm2mTarget, Secret, Settings};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -43,6 +43,12 @@ pub struct Lwm2m {
     /// Secure datagrams by DTLS with the key in a file, whoever devices say that they are (default: they are not secured)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// Secure datagrams by DTLS with a certificate of this server, in PEM; devices show theirs, whoever signed them
+    #[arg(long, value_name = "FILE", requires = "certificate_key", conflicts_with = "key_file")]
+    certificate: Option<PathBuf>,
+    /// The private key of --certificate, in PEM, for the curve P-256 or P-384
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    certificate_key: Option<PathBuf>,
     /// Offer new firmware of so many bytes to each device that has notified; 0 for none
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=16_777_216))]
     firmware: u32,
@@ -72,11 +78,15 @@ impl Lwm2m {
         }
         let read = |path: PathBuf| match std::fs::read_to_string(&path) {
             Ok(text) => Ok(text.trim_end().to_owned()),
-            Err(cause) => {
-                Err(Failure::Undoable(format!("cannot read the key in {}: {cause}", path.display())))
-            }
+            Err(cause) => Err(Failure::Undoable(format!("cannot read {}: {cause}", path.display()))),
         };
-        let key = self.key_file.map(read).transpose()?;
+        let secret = match (self.key_file, self.certificate, self.certificate_key) {
+            (Some(file), _, _) => Some(Secret::Key(read(file)?)),
+            (None, Some(certificate), Some(key)) => {
+                Some(Secret::Certificate { certificate: read(certificate)?, key: read(key)? })
+            }
+            _ => None,
+        };
         let settings = Settings {
             host: self.host,
             port: self.port,
@@ -89,13 +99,13 @@ impl Lwm2m {
                 Format::SenmlCbor => format::SENML_CBOR,
             }),
             lose_every: self.lose_every,
-            key,
+            secret,
             bootstrap_port: self.bootstrap_port,
             firmware: (self.firmware > 0).then_some(self.firmware as usize),
             record: self.record,
         };
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
-        let scheme = if settings.key.is_some() { "coaps" } else { "coap" };
+        let scheme = if settings.secret.is_some() { "coaps" } else { "coap" };
         let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
         let target = Lwm2mTarget::bind(settings).map_err(|error| undoable(&error))?;
         let address = target.address().map_err(|error| undoable(&error))?;

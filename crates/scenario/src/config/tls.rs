@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How connections are secured, for an address that begins with `mqtts://` or `wss://`. Files are in PEM, their paths
-/// relative to the scenario's folder.
+/// How connections are secured, for an address that begins with `mqtts://`, `wss://`, `https://` or `coaps://`. Files are in
+/// PEM, their paths relative to the scenario's folder. Over `coaps://` (DTLS) clients must have a `certificate`, with a key
+/// for the curve P-256 or P-384, and sessions are not resumed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]

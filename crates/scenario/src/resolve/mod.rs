@@ -60,7 +60,8 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let feed = feed.map(|feed| feed.table(first_device, scenario.population.devices));
     let feed = message::Rows { columns: &columns, table: feed };
     let message = message::resolve(&mut scenario.message, target, platform.as_ref(), feed, context);
-    let coap = coap::resolve(&scenario, address, context);
+    let certificates = connection.as_ref().and_then(|connection| connection.transport.tls.as_ref());
+    let coap = coap::resolve(&scenario, address, certificates, context);
     let http = http::resolve(&scenario.http, context);
     let lwm2m = lwm2m::resolve(&scenario, platform.as_ref(), (message.as_ref(), &columns), context);
     let gateway = gateway::resolve(&scenario.gateway, context);

@@ -1,4 +1,4 @@
-//! What lies between messages and TCP: the address says what, `connection.tls` how it is secured.
+//! What lies between messages and TCP or UDP: the address says what, `connection.tls` how it is secured by certificates.
 
 use super::identities;
 use crate::config::{Connection, Population, Tls};
@@ -12,13 +12,18 @@ pub(super) fn resolve(
     address: Option<&Endpoint>,
     context: &mut Context<'_>,
 ) -> Option<TransportPlan> {
-    let over_tcp = address.filter(|address| !address.protocol.uses_datagrams());
-    let Some(address) = over_tcp.filter(|address| address.wire.tls || address.wire.websocket) else {
+    let over_datagrams = address.is_some_and(|address| address.protocol.uses_datagrams());
+    if over_datagrams && connection.tls.is_none() {
+        // In clear, or with the pre-shared keys of `coap.dtls`.
+        return Some(TransportPlan::default());
+    }
+    let Some(address) = address.filter(|address| address.wire.tls || address.wire.websocket) else {
         if connection.tls.is_some() {
             context.error_with_help(
                 "connection.tls",
                 "the connections are not secured, so there is nothing to say of TLS",
-                "write the address as `mqtts://host:8883`, `wss://host/mqtt` or `https://host`, or take `tls` out",
+                "write the address as `mqtts://host:8883`, `wss://host/mqtt`, `https://host` or `coaps://host`, or take \
+                 `tls` out",
             );
         }
         return Some(TransportPlan::default());
@@ -26,7 +31,15 @@ pub(super) fn resolve(
     let tls = match (&connection.tls, address.wire.tls) {
         (written, true) => {
             let written = written.clone().unwrap_or_default();
-            Some(tls(&written, population, &address.host, context)?)
+            let plan = tls(&written, population, &address.host, context)?;
+            if over_datagrams && plan.identities.devices.is_empty() {
+                context.error_with_help(
+                    "connection.tls",
+                    "over DTLS devices show a certificate (RFC 7252 section 9.1.3.3), and there is none",
+                    "add `certificate: FILE` and `key: FILE`; `{device}` may stand in them",
+                );
+            }
+            Some(plan)
         }
         (Some(_), false) => {
             context.error_with_help(

@@ -14,13 +14,14 @@ use plimsoll_codec::lwm2m::{Given, Path, format, payload};
 use plimsoll_model::Nanos;
 use registrations::{Registrations, number_in, of_token, token};
 use rustix::net::sockopt;
+pub use secured::Secret;
 use secured::Secured;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The interface for registrations, and the one for what devices send of themselves.
 const INTERFACE: &str = "/rd";
@@ -55,8 +56,8 @@ pub struct Settings {
     pub content_format: Option<u16>,
     /// Of so many datagrams one is put away as if the network had lost it; `None` for never.
     pub lose_every: Option<u64>,
-    /// The key that secures datagrams by DTLS, whoever devices say that they are; `None` where they are not secured.
-    pub key: Option<String>,
+    /// What secures datagrams by DTLS, whoever devices say that they are; `None` where they are not secured.
+    pub secret: Option<Secret>,
     /// The port at which devices are bootstrapped, 0 for a free one; `None` where they are not.
     pub bootstrap_port: Option<u16>,
     /// Bytes of the new firmware of which a device is told as soon as it has notified; `None` where there is none.
@@ -76,9 +77,9 @@ pub enum Lwm2mError {
         /// Why.
         cause: std::io::Error,
     },
-    /// The key for DTLS cannot be used.
-    #[error("cannot secure datagrams with this key: {0}")]
-    Key(String),
+    /// The key or certificate for DTLS cannot be used.
+    #[error("cannot secure datagrams: {0}")]
+    Secret(String),
     /// The record.
     #[error(transparent)]
     Record(#[from] Unwritable),
@@ -147,7 +148,7 @@ impl Lwm2mTarget {
         let _ = sockopt::set_socket_recv_buffer_size_force(&socket, ROOM);
         let at_port = |port| Bootstrap::bind(SocketAddr::new(settings.host, port), socket.local_addr()?);
         let bootstrap = settings.bootstrap_port.map(at_port).transpose()?;
-        let secured = settings.key.as_deref().map(Secured::new).transpose().map_err(Lwm2mError::Key)?;
+        let secured = settings.secret.as_ref().map(Secured::new).transpose().map_err(Lwm2mError::Secret)?;
         let record = settings.record.as_deref().map(|path| RecordFile::begin(path, HEADER)).transpose()?;
         // Numbers that an earlier target hardly had.
         let begin = (monotonic().0 / 1_000_000) as u32;
@@ -251,7 +252,7 @@ impl Lwm2mTarget {
             return Ok(());
         }
         let Some(secured) = &mut self.secured else { return self.take_message(datagram, from) };
-        let outcome = secured.incoming(from, datagram);
+        let outcome = secured.incoming(from, datagram, Instant::now());
         // What cannot be sent is lost, as datagrams are.
         outcome.outgoing.iter().for_each(|datagram| _ = self.socket.send_to(datagram, from));
         outcome.messages.iter().try_for_each(|message| self.take_message(message, from))

@@ -1,10 +1,11 @@
-//! DTLS 1.2 with a pre-shared key under a client's messages (RFC 7252 section 9.1.3.1), without I/O: what comes from the
-//! network and what goes to it are datagrams.
+//! DTLS 1.2 under a client's messages, by a pre-shared key or a certificate (RFC 7252 sections 9.1.3.1 and 9.1.3.3), without I/O:
+//! what comes from the network and what goes to it are datagrams.
 
+use super::certificates::{Certificates, Check};
 use dimpl::crypto::{CryptoProvider, Dtls12CipherSuite, rust_crypto};
-use dimpl::{Config, Dtls, Error, Output, PskResolver, SecurityError, TimeoutError};
+use dimpl::{Config, ConfigBuilder, Dtls, Error, Output, PskResolver, SecurityError, TimeoutError};
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{DtlsPlan, PskPlan};
+use plimsoll_scenario::plan::{DtlsPlan, ProofPlan, PskPlan};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,24 +15,50 @@ const REPETITIONS: usize = 30;
 /// Room for what a session gives, in bytes; grows where a record is larger, for there may be many sessions.
 const ROOM: usize = 256;
 
+/// Bytes before what a record carries.
+const HEADER: usize = 13;
+
 /// What the sessions of a shard's clients have in common.
 pub struct Terms {
-    plan: Arc<DtlsPlan>,
-    /// Whether they are of subscribers.
-    of_subscribers: bool,
+    proof: Proof,
+    timeout: Nanos,
     /// The instant at which the run's clock shows zero, as the sessions see it.
     origin: Instant,
 }
 
+/// What proves who the clients are.
+enum Proof {
+    Key(PskPlan),
+    Certificate(Box<Certificates>),
+}
+
 impl Terms {
     /// Of devices.
-    pub fn of_devices(plan: &Arc<DtlsPlan>) -> Terms {
-        Terms { plan: Arc::clone(plan), of_subscribers: false, origin: Instant::now() }
+    ///
+    /// # Errors
+    /// The certificates cannot be used: why, for people.
+    pub fn of_devices(plan: &DtlsPlan) -> Result<Terms, String> {
+        Terms::of(plan, false)
     }
 
     /// Of subscribers.
-    pub fn of_subscribers(plan: &Arc<DtlsPlan>) -> Terms {
-        Terms { of_subscribers: true, ..Terms::of_devices(plan) }
+    ///
+    /// # Errors
+    /// Those of [`Terms::of_devices`].
+    pub fn of_subscribers(plan: &DtlsPlan) -> Result<Terms, String> {
+        Terms::of(plan, true)
+    }
+
+    fn of(plan: &DtlsPlan, are_subscribers: bool) -> Result<Terms, String> {
+        let proof = match &plan.proof {
+            ProofPlan::Keys { subscribers, .. } if are_subscribers => Proof::Key(subscribers.clone()),
+            ProofPlan::Keys { devices, .. } => Proof::Key(devices.clone()),
+            ProofPlan::Certificates(tls) => {
+                let config = builder(plan.timeout);
+                Proof::Certificate(Box::new(Certificates::new(tls, are_subscribers, config)?))
+            }
+        };
+        Ok(Terms { proof, timeout: plan.timeout, origin: Instant::now() })
     }
 
     /// A new session of the client of that number, which begins now.
@@ -39,23 +66,28 @@ impl Terms {
     /// # Errors
     /// The key cannot be read.
     pub fn session(&self, number: u32, now: Nanos) -> Result<Session, String> {
-        let psk: &PskPlan = if self.of_subscribers { &self.plan.subscribers } else { &self.plan.devices };
-        let (identity, key) = (psk.identity(number), psk.key(number)?);
-        let name = String::from_utf8_lossy(&identity).into_owned();
-        let timeout = Duration::from_nanos(u64::try_from(self.plan.timeout.0).unwrap_or(1));
-        let config = Config::builder()
-            .with_crypto_provider(provider())
-            .dtls13_cipher_suites(&[])
-            .with_psk_client(identity, Arc::new(Key(key)))
-            .flight_retries(REPETITIONS)
-            .handshake_timeout(timeout)
-            .build()
-            .map_err(|error| format!("DTLS cannot begin: {error}"))?;
-        let mut dtls = Dtls::new_12_psk(Arc::new(config), instant(self.origin, now));
+        let begun = instant(self.origin, now);
+        let (mut dtls, name, check) = match &self.proof {
+            Proof::Key(psk) => {
+                let (identity, key) = (psk.identity(number), psk.key(number)?);
+                let name = String::from_utf8_lossy(&identity).into_owned();
+                let config = builder(self.timeout)
+                    .with_crypto_provider(provider())
+                    .with_psk_client(identity, Arc::new(Key(key)))
+                    .build()
+                    .map_err(|error| format!("DTLS cannot begin: {error}"))?;
+                (Dtls::new_12_psk(Arc::new(config), begun), name, None)
+            }
+            Proof::Certificate(certificates) => {
+                let dtls = Dtls::new_12(certificates.config(), certificates.of(number), begun);
+                (dtls, String::new(), Some(certificates.check()))
+            }
+        };
         dtls.set_active(true);
         Ok(Session {
             dtls,
             name,
+            check,
             origin: self.origin,
             began: now,
             secured: false,
@@ -68,7 +100,13 @@ impl Terms {
     }
 }
 
-/// The one suite, without elliptic curves: the library tries out all that it is given before each session, which for
+/// What all sessions have in common: the times of a handshake, and one version.
+fn builder(timeout: Nanos) -> ConfigBuilder {
+    let timeout = Duration::from_nanos(u64::try_from(timeout.0).unwrap_or(1));
+    Config::builder().dtls13_cipher_suites(&[]).flight_retries(REPETITIONS).handshake_timeout(timeout)
+}
+
+/// The one suite for keys, without elliptic curves: the library tries out all that it is given before each session, which for
 /// curves takes longer than the handshake.
 fn provider() -> CryptoProvider {
     let all = rust_crypto::default_provider();
@@ -81,6 +119,22 @@ fn provider() -> CryptoProvider {
 /// Whether a datagram begins as a record does (RFC 6347 section 4.1), which one of CoAP does not.
 fn is_record(datagram: &[u8]) -> bool {
     matches!(datagram, [20..=23, 0xfe, ..])
+}
+
+/// The records of a datagram (RFC 6347 section 4.1); what is none is the last one.
+fn records(mut datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let length = match datagram {
+            [] => return None,
+            [_, _, _, _, _, _, _, _, _, _, _, high, low, ..] => {
+                HEADER + usize::from(u16::from_be_bytes([*high, *low]))
+            }
+            _ => datagram.len(),
+        };
+        let (record, rest) = datagram.split_at_checked(length).unwrap_or((datagram, &[]));
+        datagram = rest;
+        Some(record)
+    })
 }
 
 fn instant(origin: Instant, now: Nanos) -> Instant {
@@ -99,8 +153,10 @@ impl PskResolver for Key {
 /// The client's side of one session.
 pub struct Session {
     dtls: Dtls,
-    /// The identity, for people.
+    /// The identity, for people; empty where a certificate says who the client is.
     name: String,
+    /// Whether the platform is who it should be, where certificates say that.
+    check: Option<Arc<Check>>,
     origin: Instant,
     began: Nanos,
     /// Whether the handshake is over.
@@ -132,8 +188,18 @@ impl Session {
     pub fn incoming(&mut self, datagram: &[u8], now: Nanos) -> Result<Option<Nanos>, String> {
         self.heard |= is_record(datagram);
         let refreshed = self.dtls.handle_timeout(instant(self.origin, now));
-        let outcome = refreshed.and_then(|()| self.dtls.handle_packet(datagram));
-        self.drain(now, outcome)
+        if self.secured {
+            let outcome = refreshed.and_then(|()| self.dtls.handle_packet(datagram));
+            return self.drain(now, outcome);
+        }
+        // A server that is asked again may put what it repeats before what is new. The library puts a datagram away as a
+        // whole when it knows its first record already.
+        let mut ended = self.drain(now, refreshed)?;
+        for record in records(datagram) {
+            let outcome = self.dtls.handle_packet(record);
+            ended = self.drain(now, outcome)?.or(ended);
+        }
+        Ok(ended)
     }
 
     /// Secures a message.
@@ -175,6 +241,7 @@ impl Session {
     fn drain(&mut self, now: Nanos, outcome: Result<(), Error>) -> Result<Option<Nanos>, String> {
         let mut ended = None;
         let mut closed = false;
+        let mut refused = Ok(());
         loop {
             match self.dtls.poll_output(&mut self.room) {
                 Output::Packet(datagram) => self.out.push_back(datagram.to_vec()),
@@ -183,6 +250,9 @@ impl Session {
                 Output::Connected => {
                     self.secured = true;
                     ended = Some(now - self.began);
+                }
+                Output::PeerCert(certificate) => {
+                    refused = self.check.as_ref().map_or(Ok(()), |check| check.verify(certificate));
                 }
                 Output::CloseNotify => closed = true,
                 Output::Timeout(at) => {
@@ -194,6 +264,7 @@ impl Session {
             }
         }
         outcome.map_err(|error| self.told(&error))?;
+        refused?;
         match closed {
             true => Err("the platform closed the DTLS session".into()),
             false => Ok(ended),
@@ -203,7 +274,13 @@ impl Session {
     /// What went wrong and what to do about it.
     fn told(&self, error: &Error) -> String {
         let name = &self.name;
+        let is_certified = self.check.is_some();
         match error {
+            Error::Timeout(TimeoutError::Connect | TimeoutError::Handshake) if self.heard && is_certified => {
+                "the platform does not end the DTLS handshake: it does not trust the client's certificate, or has no \
+                 cipher suite in common with Plimsoll"
+                    .into()
+            }
             Error::Timeout(TimeoutError::Connect | TimeoutError::Handshake) if self.heard => format!(
                 "the platform does not end the DTLS handshake of the identity `{name}`: it does not know it, or has \
                  another key for it; look at `coap.dtls`"
@@ -223,10 +300,27 @@ impl Session {
         }
     }
 
+    /// What an alert means where certificates say who is who (RFC 5246 section 7.2.2).
+    fn told_of_alert_with_certificates(&self, description: u8) -> String {
+        match description {
+            _ if self.secured => format!("the platform ended the DTLS session (alert {description})"),
+            40 | 47 | 71 => format!(
+                "the platform refused the DTLS handshake (alert {description}): it has no cipher suite of ECDHE_ECDSA with \
+                 AES-GCM or ChaCha20, or wants no certificate"
+            ),
+            42..=46 | 48 | 49 => format!(
+                "the platform refused the client's certificate (alert {description}); does it trust the authority of \
+                 `connection.tls.certificate`?"
+            ),
+            _ => format!("the platform refused the DTLS handshake (alert {description})"),
+        }
+    }
+
     /// What an alert means (RFC 5246 section 7.2, RFC 4279 section 2).
     fn told_of_alert(&self, description: u8) -> String {
         let name = &self.name;
         match description {
+            _ if self.check.is_some() => self.told_of_alert_with_certificates(description),
             20 | 51 if !self.secured => format!(
                 "the platform has another key for the identity `{name}` (alert {description}); look at `coap.dtls.key`"
             ),
@@ -306,8 +400,8 @@ pub mod tests {
     fn session(key: &str) -> Session {
         let text = |text: &str| Template { pieces: vec![Piece::Text(text.into()), Piece::Device] };
         let psk = PskPlan { identity: text("device "), key: KeyPlan::Template(text(key)) };
-        let plan = DtlsPlan { devices: psk.clone(), subscribers: psk, timeout: DAY };
-        Terms::of_devices(&Arc::new(plan)).session(7, Nanos::ZERO).unwrap()
+        let proof = ProofPlan::Keys { devices: psk.clone(), subscribers: psk };
+        Terms::of_devices(&DtlsPlan { proof, timeout: DAY }).unwrap().session(7, Nanos::ZERO).unwrap()
     }
 
     /// A client's side and the other one, which have the same key.
@@ -369,6 +463,33 @@ pub mod tests {
             assert_eq!((session.message(), session.message()), (Some(b"yes".to_vec()), None));
         }
         assert!(repeated > 3, "losses cost nothing: {repeated}");
+    }
+
+    /// As one does that repeats its part when it is asked, and not by a timer.
+    #[test]
+    fn a_server_may_put_what_it_repeats_before_what_is_new() {
+        let (mut session, mut server) = pair();
+        session.tick(Nanos::ZERO).unwrap();
+        let hello = session.outgoing().unwrap();
+        let verify = server.incoming(&hello);
+        session.incoming(&verify[0], Nanos::ZERO).unwrap();
+        assert!(session.outgoing().is_some(), "with the cookie, and lost");
+        let later = Nanos::from_secs(2);
+        session.tick(later).unwrap();
+        let again = session.outgoing().unwrap();
+        let answers = server.take(Some(&again), instant(session.origin, later));
+        assert_eq!(answers.iter().map(|answer| records(answer).count()).collect::<Vec<_>>(), [3]);
+        session.incoming(&answers[0], later).unwrap();
+        let last = server.take(Some(&session.outgoing().unwrap()), instant(session.origin, later));
+        assert_eq!(session.incoming(&last[0], later), Ok(Some(later)));
+    }
+
+    #[test]
+    fn what_is_no_record_is_handed_on_as_it_is() {
+        let of = |datagram: &'static [u8]| records(datagram).collect::<Vec<_>>();
+        assert_eq!(of(b""), Vec::<&[u8]>::new());
+        assert_eq!(of(b"short"), [b"short"]);
+        assert_eq!(of(&[22; 40]), [[22; 40]]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! a socket.
 
 pub(super) mod answered;
+mod certificates;
 mod channel;
 mod connecting;
 mod device_socket;
@@ -22,6 +23,7 @@ mod receiving;
 mod requests;
 mod sending;
 
+pub use certificates::check_certificates;
 pub use listener::CoapListenerDriver;
 pub use observer::ObserverDriver;
 
@@ -154,7 +156,13 @@ impl CoapDriver {
             readiness: Readiness::new(clock, &plan.load)?,
             address,
             sources: Sources::new(plan.connection.source_addresses.clone(), address),
-            terms: plan.coap.dtls.as_ref().map(Terms::of_devices),
+            terms: plan
+                .coap
+                .dtls
+                .as_deref()
+                .map(Terms::of_devices)
+                .transpose()
+                .map_err(std::io::Error::other)?,
             requests: Requests::new(plan, run, run_context)?,
             pauses: plan.connection.reconnect,
             devices: (0..owned).map(device).collect(),

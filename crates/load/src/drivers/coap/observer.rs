@@ -133,7 +133,13 @@ impl ObserverDriver {
             clock,
             readiness: Readiness::new(clock, &plan.load)?,
             address,
-            terms: plan.coap.dtls.as_ref().map(Terms::of_subscribers),
+            terms: plan
+                .coap
+                .dtls
+                .as_deref()
+                .map(Terms::of_subscribers)
+                .transpose()
+                .map_err(std::io::Error::other)?,
             base: base.unwrap_or_default(),
             run: run.to_string(),
             view: View::of(run_context),

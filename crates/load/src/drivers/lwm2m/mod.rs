@@ -81,12 +81,13 @@ impl Lwm2mDriver {
         }
         let readiness = Readiness::new(clock, &plan.load)?;
         let sources = Sources::new(plan.connection.source_addresses.clone(), address);
+        let sessions = plan.coap.dtls.as_ref().map(|dtls| Sessions::new(dtls, share.count(plan.devices)));
         Ok(Lwm2mDriver {
             share,
             clock,
             devices: Devices::new(context),
             port: address.port(),
-            sessions: plan.coap.dtls.as_ref().map(|dtls| Sessions::new(dtls, share.count(plan.devices))),
+            sessions: sessions.transpose().map_err(std::io::Error::other)?,
             hub: Hub::new(
                 share,
                 plan.devices,

@@ -6,7 +6,6 @@ use crate::drivers::coap::dtls::{Session, Terms};
 use crate::drivers::timers::Timers;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::DtlsPlan;
-use std::sync::Arc;
 
 /// See the module.
 pub struct Sessions {
@@ -20,13 +19,16 @@ pub struct Sessions {
 
 impl Sessions {
     /// Of so many devices, none of them begun.
-    pub fn new(plan: &Arc<DtlsPlan>, devices: u32) -> Sessions {
-        Sessions {
-            terms: Terms::of_devices(plan),
+    ///
+    /// # Errors
+    /// Certificates cannot be used: why, for people.
+    pub fn new(plan: &DtlsPlan, devices: u32) -> Result<Sessions, String> {
+        Ok(Sessions {
+            terms: Terms::of_devices(plan)?,
             sessions: (0..devices).map(|_| None).collect(),
             timers: Timers::new(),
             outgoing: Vec::new(),
-        }
+        })
     }
 
     fn session(&mut self, slot: u32) -> Option<&mut Box<Session>> {

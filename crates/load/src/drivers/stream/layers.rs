@@ -11,8 +11,8 @@ use plimsoll_stats::distribution::random;
 use rustix::io::Errno;
 use rustls::ClientConfig;
 use std::sync::Arc;
-pub use tls::check as check_tls;
 use tls::{Handshake, Terms, Tls};
+pub use tls::{authorities, check as check_tls};
 use websocket::WebSocket;
 
 mod records;

@@ -2,21 +2,38 @@
 
 use crate::config::{Dtls, Key, Scenario, Subscribers};
 use crate::context::Context;
-use crate::plan::{DtlsPlan, Endpoint, KeyPlan, Protocol, PskPlan, Secret, Template};
+use crate::plan::{DtlsPlan, Endpoint, KeyPlan, ProofPlan, Protocol, PskPlan, Secret, Template, TlsPlan};
 use std::sync::Arc;
 
 /// Longest identity and key that the handshake carries, in bytes (RFC 4279 sections 2 and 5.3).
 const LONGEST: usize = 65_535;
 
-/// What `coap.dtls` says, where the address begins with `coaps://`.
+/// What `coap.dtls` says of keys, or `connection.tls` of certificates, where the address begins with `coaps://`.
 pub(super) fn resolve(
     scenario: &Scenario,
     address: Option<&Endpoint>,
+    certificates: Option<&TlsPlan>,
     context: &mut Context<'_>,
 ) -> Option<Arc<DtlsPlan>> {
     let secured = address.is_some_and(|address| address.protocol == Protocol::Coap && address.wire.tls);
+    let timeout = scenario.connection.timeout.0;
+    let is_certified = secured && scenario.connection.tls.is_some();
     let dtls = match (&scenario.coap.dtls, secured) {
         (None, false) => return None,
+        (None, true) if is_certified => {
+            refuse_sockets(scenario, context);
+            // Where there is none, what is wrong with them was reported.
+            let proof = ProofPlan::Certificates(certificates?.clone());
+            return Some(Arc::new(DtlsPlan { proof, timeout }));
+        }
+        (Some(_), true) if is_certified => {
+            context.error_with_help(
+                "coap.dtls",
+                "`coap.dtls` secures datagrams by keys, and `connection.tls` by certificates",
+                "keep one of them",
+            );
+            return None;
+        }
         (Some(_), false) => {
             context.error_with_help(
                 "coap.dtls",
@@ -28,20 +45,14 @@ pub(super) fn resolve(
         (None, true) => {
             context.error_with_help(
                 "platform.address",
-                "`coaps://` is DTLS with pre-shared keys, and there is no key",
-                "add `coap: { dtls: { identity: NAME, key: { env: VARIABLE } } }`",
+                "`coaps://` is DTLS with a pre-shared key or a certificate, and there is neither",
+                "add `coap: { dtls: { identity: NAME, key: { env: VARIABLE } } }`, or a certificate in `connection.tls`",
             );
             return None;
         }
         (Some(dtls), true) => dtls,
     };
-    if scenario.coap.sockets.is_some() {
-        context.error_with_help(
-            "coap.sockets",
-            "a session of DTLS belongs to one device, so devices cannot share sockets",
-            "take `sockets` out",
-        );
-    }
+    refuse_sockets(scenario, context);
     let of_devices = Clients {
         paths: ["coap.dtls.identity", "coap.dtls.key"],
         variable: "device",
@@ -49,8 +60,18 @@ pub(super) fn resolve(
     };
     let devices = of_devices.resolve(&dtls.identity, &dtls.key, context);
     let subscribers = subscribers(scenario, dtls, devices.as_ref(), context);
-    let timeout = scenario.connection.timeout.0;
-    Some(Arc::new(DtlsPlan { devices: devices?, subscribers: subscribers?, timeout }))
+    let proof = ProofPlan::Keys { devices: devices?, subscribers: subscribers? };
+    Some(Arc::new(DtlsPlan { proof, timeout }))
+}
+
+fn refuse_sockets(scenario: &Scenario, context: &mut Context<'_>) {
+    if scenario.coap.sockets.is_some() {
+        context.error_with_help(
+            "coap.sockets",
+            "a session of DTLS belongs to one device, so devices cannot share sockets",
+            "take `sockets` out",
+        );
+    }
 }
 
 fn subscribers(

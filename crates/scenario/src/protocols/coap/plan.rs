@@ -1,12 +1,13 @@
 //! How devices speak CoAP, resolved.
 
+use crate::plan::TlsPlan;
 use crate::secret::Secret;
 use plimsoll_model::Nanos;
 use plimsoll_template::{Piece, Template, Variables};
 use std::sync::Arc;
 
 /// How devices speak CoAP over UDP.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct CoapPlan {
     /// Whether requests are repeated until they are acknowledged.
     pub confirmable: bool,
@@ -29,8 +30,11 @@ pub struct CoapPlan {
 impl CoapPlan {
     /// Pre-shared keys that came from the environment.
     pub fn keys(&self) -> Vec<&Secret> {
-        let of = self.dtls.iter().flat_map(|dtls| [&dtls.devices.key, &dtls.subscribers.key]);
-        let fixed = of.filter_map(|key| match key {
+        let Some(ProofPlan::Keys { devices, subscribers }) = self.dtls.as_ref().map(|dtls| &dtls.proof)
+        else {
+            return Vec::new();
+        };
+        let fixed = [&devices.key, &subscribers.key].into_iter().filter_map(|key| match key {
             KeyPlan::Fixed(secret) => Some(secret),
             KeyPlan::Template(_) => None,
         });
@@ -38,15 +42,27 @@ impl CoapPlan {
     }
 }
 
-/// Who clients say that they are over DTLS, and what proves it.
-#[derive(Debug, PartialEq)]
+/// How datagrams are secured.
+#[derive(Debug)]
 pub struct DtlsPlan {
-    /// Of the devices.
-    pub devices: PskPlan,
-    /// Of the subscribers.
-    pub subscribers: PskPlan,
+    /// Who clients say that they are, and what proves it.
+    pub proof: ProofPlan,
     /// How long a handshake may take.
     pub timeout: Nanos,
+}
+
+/// What proves who a client is (RFC 7252 sections 9.1.3.1 and 9.1.3.3).
+#[derive(Debug)]
+pub enum ProofPlan {
+    /// A pre-shared key.
+    Keys {
+        /// Of the devices.
+        devices: PskPlan,
+        /// Of the subscribers.
+        subscribers: PskPlan,
+    },
+    /// A certificate.
+    Certificates(TlsPlan),
 }
 
 /// An identity and its pre-shared key (RFC 4279), of each client or one for all.

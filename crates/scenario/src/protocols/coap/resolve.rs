@@ -3,7 +3,9 @@
 use super::dtls;
 use crate::config::Scenario;
 use crate::context::Context;
-use crate::plan::{CoapPlan, Endpoint, OptionValue, Piece, PlatformPlan, Protocol, RequestPlan, Template};
+use crate::plan::{
+    CoapPlan, Endpoint, OptionValue, Piece, PlatformPlan, Protocol, RequestPlan, Template, TlsPlan,
+};
 use plimsoll_codec::coap::{LARGEST_DATAGRAM, code, option};
 use plimsoll_model::Nanos;
 
@@ -18,6 +20,7 @@ const BESIDE_OPTIONS: usize = 1_024 + 64;
 pub(crate) fn resolve(
     scenario: &Scenario,
     address: Option<&Endpoint>,
+    certificates: Option<&TlsPlan>,
     context: &mut Context<'_>,
 ) -> CoapPlan {
     let coap = &scenario.coap;
@@ -43,7 +46,7 @@ pub(crate) fn resolve(
         max_retransmit: coap.max_retransmit,
         timeout: coap.timeout.0,
         block_size: block_size.and_then(|size| u16::try_from(size).ok()),
-        dtls: dtls::resolve(scenario, address, context),
+        dtls: dtls::resolve(scenario, address, certificates, context),
     }
 }
 

@@ -104,7 +104,11 @@ fn shown(identity: &ClientIdentity, provider: &CryptoProvider) -> Result<Arc<Sin
     Ok(Arc::new(SingleCertAndKey::from(key)))
 }
 
-fn authorities(plan: &TlsPlan) -> Result<RootCertStore, String> {
+/// Whom a plan trusts.
+///
+/// # Errors
+/// This host trusts nobody, or an authority cannot be used: why, for people.
+pub fn authorities(plan: &TlsPlan) -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     if plan.authorities.is_empty() {
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
