@@ -18,6 +18,8 @@ pub struct ManagementSummary {
     pub unobserved: Option<u32>,
     /// By time: notifications of values that are no messages.
     pub value_notifications: u64,
+    /// By time: datagrams that came to devices in queue mode that did not listen any more.
+    pub unheard: u64,
     /// By time: devices that had downloaded new firmware, or that the server had written it to.
     pub downloads: u64,
     /// By time: devices that could not download it.
@@ -36,12 +38,14 @@ impl ManagementSummary {
         merged: impl Fn(Metric) -> Histogram,
         observed: Option<ObservedDevices>,
     ) -> Option<ManagementSummary> {
-        let of_counts = counts.value_notifications + counts.downloads + counts.downloads_failed;
+        let of_counts =
+            counts.value_notifications + counts.unheard + counts.downloads + counts.downloads_failed;
         let download_time = TimeSummary::of_independent(&merged(Metric::DownloadTime));
         (of_counts > 0 || observed.is_some()).then(|| ManagementSummary {
             observed: observed.map(|devices| devices.observed),
             unobserved: observed.map(|devices| devices.unobserved),
             value_notifications: counts.value_notifications,
+            unheard: counts.unheard,
             downloads: counts.downloads,
             downloads_failed: counts.downloads_failed,
             download_bytes: counts.download_bytes,
@@ -59,6 +63,9 @@ impl ManagementSummary {
         }
         if self.value_notifications > 0 {
             told.push(format!("{} notifications of values", count(self.value_notifications)));
+        }
+        if self.unheard > 0 {
+            told.push(format!("{} datagrams came to devices that slept (queue mode)", count(self.unheard)));
         }
         if self.downloads > 0 {
             let mut text = format!("{} downloads of firmware", count(self.downloads));

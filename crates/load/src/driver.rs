@@ -262,6 +262,8 @@ pub struct Traffic {
     pub request_packets: u64,
     /// Notifications of values that are no messages (LwM2M).
     pub value_notifications: u64,
+    /// Datagrams that came to devices in queue mode that did not listen any more (LwM2M).
+    pub unheard: u64,
     /// What answered messages of devices.
     pub answers: Packets,
     /// What subscribers were notified of.
@@ -336,6 +338,7 @@ impl AddAssign for Traffic {
         self.datagram_bytes += other.datagram_bytes;
         self.request_packets += other.request_packets;
         self.value_notifications += other.value_notifications;
+        self.unheard += other.unheard;
         self.answers += other.answers;
         self.notifications += other.notifications;
         self.records_sent += other.records_sent;
@@ -373,6 +376,7 @@ impl Traffic {
         counts.notification_packets += self.notifications.packets;
         counts.request_packets += self.request_packets;
         counts.value_notifications += self.value_notifications;
+        counts.unheard += self.unheard;
         counts.answer_header_bytes += self.answers.header_bytes;
         counts.answer_content_bytes += self.answers.content_bytes;
         counts.notifications += self.notifications.count;

@@ -82,6 +82,8 @@ pub struct Counts {
     pub tcp_retransmissions: u64,
     /// By time: notifications of values that are no messages (LwM2M).
     pub value_notifications: u64,
+    /// By time: datagrams that came to devices in queue mode that did not listen any more (LwM2M).
+    pub unheard: u64,
     /// By time: devices that have new firmware.
     pub downloads: u64,
     /// By time: bytes of that firmware.
@@ -204,6 +206,7 @@ impl AddAssign for Counts {
         self.tcp_send_queue = self.tcp_send_queue.saturating_add(other.tcp_send_queue);
         self.tcp_shut_windows = self.tcp_shut_windows.saturating_add(other.tcp_shut_windows);
         self.tcp_retransmissions = self.tcp_retransmissions.saturating_add(other.tcp_retransmissions);
+        self.unheard = self.unheard.saturating_add(other.unheard);
         self.value_notifications = self.value_notifications.saturating_add(other.value_notifications);
         self.downloads = self.downloads.saturating_add(other.downloads);
         self.download_bytes = self.download_bytes.saturating_add(other.download_bytes);

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
+import java.io.InputStream;
 import java.net.InetSocketAddress;
 import java.net.URI;
 import java.net.URLEncoder;
@@ -16,6 +17,12 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.KeyFactory;
+import java.security.PrivateKey;
+import java.security.cert.CertificateFactory;
+import java.security.cert.X509Certificate;
+import java.security.spec.PKCS8EncodedKeySpec;
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.*;
@@ -94,12 +101,31 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
         final List<LwM2mPath> observe = new ArrayList<>();
         ContentFormat format;
         byte[] key;
+        X509Certificate certificate;
+        PrivateKey certificateKey;
+        X509Certificate trusted;
         String ngsi;
         String service = "";
         String path = "/";
         String entityPrefix = "";
 
-        Options(String[] arguments) throws IOException {
+        boolean isSecured() {
+            return key != null || certificate != null;
+        }
+
+        private static X509Certificate certificate(String file) throws IOException, GeneralSecurityException {
+            try (InputStream text = Files.newInputStream(Path.of(file))) {
+                return (X509Certificate) CertificateFactory.getInstance("X.509").generateCertificate(text);
+            }
+        }
+
+        /** A key for an elliptic curve, in PEM (PKCS #8). */
+        private static PrivateKey privateKey(String file) throws IOException, GeneralSecurityException {
+            String text = Files.readString(Path.of(file)).replaceAll("-----[A-Z ]+-----", "");
+            return KeyFactory.getInstance("EC").generatePrivate(new PKCS8EncodedKeySpec(Base64.getMimeDecoder().decode(text)));
+        }
+
+        Options(String[] arguments) throws IOException, GeneralSecurityException {
             for (int at = 0; at < arguments.length; at += 2) {
                 String value = at + 1 < arguments.length ? arguments[at + 1] : "";
                 switch (arguments[at]) {
@@ -112,6 +138,9 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
                     case "--format" -> format = Objects.requireNonNull(
                             ContentFormat.fromName(value.toUpperCase(Locale.ROOT).replace('-', '_')), "no format " + value);
                     case "--key-file" -> key = Files.readString(Path.of(value)).stripTrailing().getBytes(StandardCharsets.UTF_8);
+                    case "--certificate" -> certificate = certificate(value);
+                    case "--certificate-key" -> certificateKey = privateKey(value);
+                    case "--trust" -> trusted = certificate(value);
                     case "--ngsi" -> ngsi = value;
                     case "--service" -> service = value;
                     case "--path" -> path = value;
@@ -130,7 +159,7 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
         System.setProperty("sun.net.httpserver.idleInterval", "3600");
         try {
             new LeshanPlatform(new Options(arguments)).start();
-        } catch (IOException | RuntimeException error) {
+        } catch (IOException | GeneralSecurityException | RuntimeException error) {
             System.err.println("leshan-server: " + error.getMessage());
             System.exit(1);
         }
@@ -149,10 +178,16 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
                 new CoapsServerProtocolProvider());
         endpoints.setConfiguration(LeshanPlatform::raiseLimits);
         endpoints.addEndpoint(new InetSocketAddress(options.host, options.coapPort),
-                options.key == null ? Protocol.COAP : Protocol.COAPS);
+                options.isSecured() ? Protocol.COAPS : Protocol.COAP);
         LeshanServerBuilder builder = new LeshanServerBuilder();
         if (options.key != null) {
             builder.setSecurityStore(new OneKey(options.key));
+        }
+        if (options.certificate != null) {
+            builder.setCertificateChain(new X509Certificate[] { options.certificate });
+            builder.setPrivateKey(options.certificateKey);
+            builder.setTrustedCertificates(new X509Certificate[] { options.trusted });
+            builder.setSecurityStore(new OwnCertificates());
         }
         builder.setEndpointsProviders(endpoints.build());
         builder.setObjectModelProvider(new StaticModelProvider(model));
@@ -172,6 +207,24 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
         @Override
         public SecurityInfo getByIdentity(String identity) {
             return getByEndpoint(identity);
+        }
+
+        @Override
+        public SecurityInfo getByOscoreIdentity(OscoreIdentity identity) {
+            return null;
+        }
+    }
+
+    /** Each device has a certificate for the name of its endpoint. */
+    private static final class OwnCertificates implements SecurityStore {
+        @Override
+        public SecurityInfo getByEndpoint(String endpoint) {
+            return SecurityInfo.newX509CertInfo(endpoint);
+        }
+
+        @Override
+        public SecurityInfo getByIdentity(String identity) {
+            return null;
         }
 
         @Override
@@ -242,7 +295,7 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
             // Being asked to end is no failure: without this the exit code is 143.
             Runtime.getRuntime().halt(0);
         }));
-        String scheme = options.key == null ? "coap" : "coaps";
+        String scheme = options.isSecured() ? "coaps" : "coap";
         System.out.printf("listening on %s://%s:%d, http://%s:%d%n", scheme, options.host, options.coapPort, options.host,
                 options.httpPort);
         System.out.flush();

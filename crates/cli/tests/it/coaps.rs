@@ -1,8 +1,9 @@
-//! CoAP over DTLS with pre-shared keys, against libcoap's server.
+//! CoAP over DTLS with pre-shared keys or certificates, against libcoap's server.
 
 use crate::coap::PROFILE;
 use crate::harness::{Bench, count, number};
 use crate::libcoap::Libcoap;
+use crate::tls;
 
 /// One identity and key for all.
 const SHARED: [&str; 4] = ["-h", "CoAP", "-k", "sesame"];
@@ -52,6 +53,33 @@ fn each_client_has_a_session_with_its_own_identity_and_key() {
     // A record has 29 bytes more than what is in it (RFC 6347 section 4.1, RFC 6655 section 3).
     let clear = number(level, &["publication_size"]) * sent as f64;
     assert!(count(level, "bytes_sent") as f64 >= clear + 29.0 * sent as f64, "{level:#}");
+}
+
+/// The server knows clients by the authority of their certificates, and they know it by its own.
+#[test]
+fn certificates_say_who_is_who() {
+    let (bench, authority) = tls::bench();
+    bench.write("resources.yaml", PROFILE);
+    authority.sign(&bench, "127.0.0.1", "harbour", 4000);
+    let path = |name: &str| bench.path(name).to_str().unwrap().to_owned();
+    let start = |ca: &str| {
+        Libcoap::secured(&["-c", &path("harbour.pem"), "-j", &path("harbour.key"), "-C", &path(ca)])
+    };
+    let tls = "certificate: device.pem, key: device.key";
+    let of = |server: &Libcoap, ca: &str| {
+        let text = scenario(server, "", SHORT).replace("dtls: {  }, ", "");
+        bench
+            .run(&text.replace("mqtt: {", &format!("connection: {{ tls: {{ ca: {ca}, {tls} }} }}\nmqtt: {{")))
+    };
+    let server = start("ca.pem");
+    let finished = of(&server, "ca.pem");
+    let level = finished.level(0);
+    assert_eq!(count(level, "acknowledged"), count(level, "due"), "{finished:?}");
+    assert_eq!(count(&finished.summary["wire"], "handshakes"), 2, "{finished:?}");
+    drop(server);
+
+    tls::Authority::new("another harbour").write(&bench, "another.pem");
+    of(&start("another.pem"), "ca.pem").exits(1).says("refused the client's certificate");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! subscribers are notified of each message. What the server counts is what the ledger says.
 
 use crate::harness::{Bench, Finished, count};
+use crate::tls;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -134,6 +135,34 @@ fn a_server_with_a_key_is_reached_over_dtls() {
     assert!((158..=160).contains(&sent), "{finished:?}");
     assert_eq!(count(finished.level(0), "acknowledged"), sent, "{finished:?}");
     assert_eq!(count(&finished.summary["wire"], "handshakes"), 20);
+    let counted = server.counted();
+    assert_eq!(
+        (&counted["registrations"], &counted["notifications"]),
+        (&20.into(), &sent.into()),
+        "{counted}"
+    );
+    server.end();
+}
+
+/// Leshan knows a device by the name in its certificate, which is that of the endpoint.
+#[test]
+fn a_server_knows_devices_by_their_certificates() {
+    let (bench, authority) = tls::bench();
+    authority.sign(&bench, "127.0.0.1", "harbour", 4000);
+    for device in 0..20 {
+        authority.sign(&bench, &format!("plimsoll-{device}"), &format!("device-{device}"), 4000);
+    }
+    let path = |name: &str| bench.path(name).to_str().unwrap().to_owned();
+    let (certificate, key, trust) = (path("harbour.pem"), path("harbour.key"), path("ca.pem"));
+    let files = ["--certificate", &certificate, "--certificate-key", &key, "--trust", &trust];
+    let server = Server::start(&bench, &[&["--observe", "19/0/0"], files.as_slice()].concat());
+    let platform = format!("{{ profile: lwm2m, address: \"coaps://127.0.0.1:{}\" }}", server.coap);
+    let own = "certificate: \"device-{device}.pem\", key: \"device-{device}.key\"";
+    let more = format!("population: {{ devices: 20 }}\nconnection: {{ tls: {{ ca: ca.pem, {own} }} }}");
+    let finished = bench.run(&scenario(&platform, &more)).judged();
+    let sent = count(finished.level(0), "sent");
+    assert!((158..=160).contains(&sent), "{finished:?}");
+    assert_eq!(count(finished.level(0), "acknowledged"), sent, "{finished:?}");
     let counted = server.counted();
     assert_eq!(
         (&counted["registrations"], &counted["notifications"]),

@@ -1,6 +1,7 @@
 //! LwM2M against the target that comes along: the ledger is that of the target's record, also where datagrams are lost.
 
 use crate::harness::{Bench, count};
+use crate::tls;
 use plimsoll_codec::marker::Marker;
 use std::collections::BTreeMap;
 use std::fs;
@@ -192,6 +193,48 @@ fn datagrams_are_secured_without_a_socket_for_each_device() {
     assert_eq!(count(&finished.summary["wire"], "handshakes"), 40);
     assert_eq!(lines.get("registered"), Some(&40), "{lines:?}");
     assert!(messages.values().all(|times| *times == 1));
+}
+
+/// Each device shows a certificate of its own, and looks at the server's.
+#[test]
+fn devices_and_server_know_each_other_by_certificates() {
+    let (bench, authority) = tls::bench();
+    authority.sign(&bench, "127.0.0.1", "harbour", 4000);
+    for device in 0..40 {
+        authority.sign(&bench, &format!("plimsoll-{device}"), &format!("device-{device}"), 4000);
+    }
+    let target = Target::start(&bench, &["--certificate", "harbour.pem", "--certificate-key", "harbour.key"]);
+    let own = "certificate: \"device-{device}.pem\", key: \"device-{device}.key\"";
+    let more = format!("connection: {{ tls: {{ ca: ca.pem, {own} }} }}");
+    let finished = bench.run(&scenario(&target.address, &more));
+    target.end();
+    let (lines, messages) = record(&bench.path("record.csv"));
+    let level = finished.level(0);
+    let sent = count(level, "sent");
+    assert!((158..=160).contains(&sent), "{finished:?}");
+    assert_eq!((count(level, "acknowledged"), messages.len() as u64), (sent, sent), "{lines:?}");
+    assert_eq!(count(&finished.summary["wire"], "handshakes"), 40);
+}
+
+#[test]
+fn a_certificate_that_is_not_good_is_a_reason() {
+    let (bench, authority) = tls::bench();
+    authority.sign(&bench, "127.0.0.1", "harbour", 4000);
+    let another = tls::Authority::new("another harbour");
+    another.write(&bench, "another.pem");
+    let target = Target::start(&bench, &["--certificate", "harbour.pem", "--certificate-key", "harbour.key"]);
+    let run = |tls: &str| {
+        bench.run(&scenario(&target.address, &format!("connection: {{ timeout: 1s, tls: {{ {tls} }} }}")))
+    };
+    let own = "certificate: device.pem, key: device.key";
+    run(&format!("ca: another.pem, {own}")).exits(1).says("is signed by no authority that is trusted here");
+    run(&format!("ca: ca.pem, server_name: elsewhere, {own}")).exits(1).says("is not for the name elsewhere");
+    assert_eq!(count(run(&format!("verify: false, {own}")).judged().level(0), "lost"), 0);
+    run("ca: ca.pem").exits(104).says("over DTLS devices show a certificate");
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    bench.write("device.key", &key.serialize_pem());
+    run(&format!("ca: ca.pem, {own}")).exits(104);
+    target.end();
 }
 
 #[test]

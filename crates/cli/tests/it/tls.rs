@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new(name: &str) -> Authority {
+    pub fn new(name: &str) -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
@@ -25,7 +25,7 @@ impl Authority {
     }
 
     /// Writes the authority's certificate to a file of the bench.
-    fn write(&self, bench: &Bench, file: &str) {
+    pub fn write(&self, bench: &Bench, file: &str) {
         bench.write(file, &self.0.pem());
     }
 

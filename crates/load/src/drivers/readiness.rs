@@ -17,9 +17,7 @@ const READY: usize = 256;
 pub struct Readiness {
     clock: Clock,
     epoll: OwnedFd,
-    /// How long what has arrived may lie unread, so that a wake-up reads more of it.
-    coalescing: Nanos,
-    spin: Nanos,
+    waiting: Waiting,
     /// Whether the last look found something.
     lively: bool,
     looks: Looks,
@@ -58,8 +56,7 @@ impl Readiness {
         Ok(Readiness {
             clock,
             epoll,
-            coalescing: load.coalescing(),
-            spin: load.spin,
+            waiting: Waiting::of(load),
             lively: false,
             looks: Looks::default(),
             urgent: 0,
@@ -101,17 +98,15 @@ impl Readiness {
         self.looks.unread_since
     }
 
-    /// Waits for the network until then at most; [`Readiness::found`] tells what is ready. Where much arrives, it is left to
-    /// gather for a while, for a wake-up costs more than a reading; when it came is known from the kernel's stamps.
+    /// Waits for the network until then at most; [`Readiness::found`] tells what is ready.
     pub fn wait(&mut self, until: Nanos) {
-        let now = self.clock.now();
-        if self.lively && self.coalescing > Nanos::ZERO && self.urgent == 0 && until > now {
-            // Cut short by a signal, it only gathers less.
-            let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(self.coalescing.min(until - now)));
+        let left = until - self.clock.now();
+        if self.urgent == 0 && self.waiting.gather(left, self.lively) {
             return self.look(Nanos::ZERO);
         }
-        self.look(until - now - self.spin);
-        while !self.lively && self.spin > Nanos::ZERO && self.clock.now() < until {
+        let spin = self.waiting.spin;
+        self.look(left - spin);
+        while !self.lively && spin > Nanos::ZERO && self.clock.now() < until {
             self.look(Nanos::ZERO);
         }
     }
@@ -137,6 +132,43 @@ impl Readiness {
         self.found.extend(ready.iter().map(Ready::from));
         self.lively = !self.found.is_empty();
         self.looks.note(begun, self.found.len() == READY);
+    }
+}
+
+/// How a thread waits that has something to do at a known time, while bytes may come before.
+pub struct Waiting {
+    /// How long what has arrived may lie unread, so that a wake-up reads more of it.
+    coalescing: Nanos,
+    /// The same where the known time is as near: that wake-up reads it, too.
+    precision: Nanos,
+    /// How long before the known time the clock is watched.
+    pub spin: Nanos,
+}
+
+impl Waiting {
+    /// As the plan says.
+    pub fn of(load: &LoadPlan) -> Waiting {
+        Waiting { coalescing: load.coalescing(), precision: load.precision, spin: load.spin }
+    }
+
+    /// How long to sleep whatever comes, where something is to be done in so long and `lively` says whether much comes. A wake-up
+    /// costs more than a reading, and when bytes came is known from the kernel's stamps.
+    fn gathering(&self, left: Nanos, lively: bool) -> Nanos {
+        match self.spin == Nanos::ZERO && left <= self.precision {
+            true => left,
+            false if lively => self.coalescing.min(left),
+            false => Nanos::ZERO,
+        }
+    }
+
+    /// Sleeps for as long; whether it did.
+    pub fn gather(&self, left: Nanos, lively: bool) -> bool {
+        let span = self.gathering(left, lively);
+        if span > Nanos::ZERO {
+            // Cut short by a signal, it only gathers less.
+            let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(span));
+        }
+        span > Nanos::ZERO
     }
 }
 
@@ -193,6 +225,19 @@ mod tests {
         assert_eq!(received(&looks, 610, 595), (Nanos(15), Some(Nanos(595))));
         looks.note(Nanos(700), false);
         assert_eq!(received(&looks, 710, 695), (Nanos(600), None));
+    }
+
+    #[test]
+    fn what_comes_shortly_before_something_is_due_is_left_until_then() {
+        let micros = Nanos::from_micros;
+        let waiting = |spin| Waiting { coalescing: micros(10), precision: micros(100), spin };
+        let (calm, spinning) = (waiting(Nanos::ZERO), waiting(micros(50)));
+        assert_eq!(calm.gathering(micros(80), false), micros(80));
+        assert_eq!(calm.gathering(micros(300), false), Nanos::ZERO);
+        assert_eq!(calm.gathering(micros(300), true), micros(10));
+        assert_eq!(calm.gathering(Nanos(-5), true), Nanos(-5));
+        assert_eq!(spinning.gathering(micros(80), false), Nanos::ZERO);
+        assert!(!calm.gather(Nanos(-5), true), "what is due is not put off");
     }
 
     /// A segment that overtook a lost one lies in the kernel until that one came again: no fault of who reads.

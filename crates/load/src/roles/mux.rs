@@ -2,14 +2,13 @@
 //! queriers beside both, and what a component of the platform tells of the devices' messages.
 
 use crate::driver::{Client, Driver, Event, Traffic};
+use crate::drivers::readiness::Waiting;
 use crate::drivers::{BoxedPart, StageReader};
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ObservedDevices;
 use plimsoll_scenario::plan::LoadPlan;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::thread::clock_nanosleep_relative;
-use rustix::time::ClockId;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
@@ -40,8 +39,7 @@ pub struct RoleMux {
     /// What the queriers' driver tells, as if queries were messages.
     told: Vec<Event>,
     epoll: OwnedFd,
-    coalescing: Nanos,
-    spin: Nanos,
+    waiting: Waiting,
     lively: bool,
 }
 
@@ -65,9 +63,8 @@ impl RoleMux {
         for part in parts.into_iter().flatten() {
             epoll::add(&epoll, part, EventData::new_u64(0), EventFlags::IN)?;
         }
-        let (coalescing, spin) = (load.coalescing(), load.spin);
-        let told = Vec::new();
-        Ok(RoleMux { devices, listener, queriers, stages, told, epoll, coalescing, spin, lively: false })
+        let (told, waiting) = (Vec::new(), Waiting::of(load));
+        Ok(RoleMux { devices, listener, queriers, stages, told, epoll, waiting, lively: false })
     }
 
     /// When the first of them has something to do whatever the network brings.
@@ -173,15 +170,12 @@ impl Driver for RoleMux {
         let urgent =
             self.devices.is_urgent() || self.queriers.as_ref().is_some_and(|queriers| queriers.is_urgent());
         if events.is_empty() && until > now {
-            if self.lively && self.coalescing > Nanos::ZERO && !urgent {
-                let span = self.coalescing.min(until - now);
-                let span = Timespec { tv_sec: span.0 / 1_000_000_000, tv_nsec: span.0 % 1_000_000_000 };
-                // Cut short by a signal, it only gathers less.
-                let _ = clock_nanosleep_relative(ClockId::Monotonic, &span);
+            if !urgent && self.waiting.gather(until - now, self.lively) {
                 self.look(Nanos::ZERO);
             } else {
-                self.look(until - now - self.spin);
-                while !self.lively && self.spin > Nanos::ZERO && self.now() < until {
+                let spin = self.waiting.spin;
+                self.look(until - now - spin);
+                while !self.lively && spin > Nanos::ZERO && self.now() < until {
                     self.look(Nanos::ZERO);
                 }
             }

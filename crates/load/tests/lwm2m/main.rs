@@ -365,6 +365,23 @@ fn whoever_else_sends_something_is_not_heard() {
     assert_eq!(rig.count(|event| matches!(event, Event::Incident { .. })), 1, "the garbage of the server");
 }
 
+/// In queue mode, a device listens for a while after it sent something.
+#[test]
+fn a_device_in_queue_mode_sleeps_until_it_has_something_to_say() {
+    let (mut rig, device) = Rig::observed("lwm2m: { queue_mode: true, awake: 1s }");
+    let ask = |id: u16| request(code::GET, id, b"now", "/3/0/0", &[], b"");
+    assert_eq!(Message::decode(&rig.ask(device, &ask(7))).unwrap().code, code::CONTENT);
+    std::thread::sleep(Duration::from_millis(1_050));
+    rig.send(device, &ask(8));
+    assert!(rig.is_silent(Nanos::from_millis(50)), "it sleeps");
+    rig.driver.submit(0, 0);
+    let id = Message::decode(&rig.next().1).unwrap().id;
+    rig.send(device, &bytes(Message::empty(Kind::Acknowledgement, id)));
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Acknowledged { .. })) == 1);
+    assert_eq!(Message::decode(&rig.ask(device, &ask(9))).unwrap().code, code::CONTENT);
+    assert_eq!(rig.driver.take_traffic().unheard, 1);
+}
+
 /// As behind a NAT: the device does not know that it has another port.
 #[test]
 fn a_device_comes_from_another_port_after_a_while() {

@@ -22,10 +22,11 @@ fn some(number: u64) -> Option<String> {
 /// A column: its head, and what it shows of a level, where there is anything.
 type Shown = (&'static str, fn(&ManagementSummary) -> Option<String>);
 
-const SHOWN: [Shown; 8] = [
+const SHOWN: [Shown; 9] = [
     ("Observed", |own| count(own.observed?.into())),
     ("Not observed", |own| count(own.unobserved?.into())),
     ("Notifications of values", |own| some(own.value_notifications)),
+    ("Came to sleeping devices", |own| some(own.unheard)),
     ("Downloads", |own| some(own.downloads)),
     ("Downloads failed", |own| some(own.downloads_failed)),
     ("Bytes downloaded", |own| some(own.download_bytes)),

@@ -15,6 +15,11 @@ const REPETITIONS: usize = 30;
 /// Room for what a session gives, in bytes; grows where a record is larger, for there may be many sessions.
 const ROOM: usize = 256;
 
+/// The same until a platform's certificate was looked at, for which the library does not ask: all that it keeps of a handshake, which
+/// are so many datagrams of a record each. What is not written to takes no memory.
+const CERTIFICATE_ROOM: usize = 32 * (LARGEST_RECORD + HEADER);
+/// The most that a record carries, in bytes, with what encryption adds (RFC 5246 section 6.2.3).
+const LARGEST_RECORD: usize = (1 << 14) + 2048;
 /// Bytes before what a record carries.
 const HEADER: usize = 13;
 
@@ -84,6 +89,7 @@ impl Terms {
             }
         };
         dtls.set_active(true);
+        let room = vec![0; if check.is_some() { CERTIFICATE_ROOM } else { ROOM }];
         Ok(Session {
             dtls,
             name,
@@ -95,7 +101,7 @@ impl Terms {
             next_at: now,
             out: VecDeque::new(),
             clear: VecDeque::new(),
-            room: vec![0; ROOM],
+            room,
         })
     }
 }
@@ -249,6 +255,7 @@ impl Session {
                 Output::BufferTooSmall { needed } => self.room.resize(needed, 0),
                 Output::Connected => {
                     self.secured = true;
+                    self.room = vec![0; ROOM];
                     ended = Some(now - self.began);
                 }
                 Output::PeerCert(certificate) => {

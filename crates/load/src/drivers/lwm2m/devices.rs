@@ -105,6 +105,8 @@ struct Device {
     lives: u16,
     /// The port of the server that it is registered at.
     port: u16,
+    /// When it sent something last.
+    sent_at: Nanos,
     /// When its standing changes by itself, when its registration is renewed, when a message that waits may go, and when it is
     /// looked at what is observed.
     turns_at: Nanos,
@@ -418,6 +420,13 @@ impl Devices {
 
     /// Notes that the kernel has a datagram, when the call that handed it over began, and tells it.
     pub fn was_sent(&mut self, outgoing: &Outgoing, at: Nanos, events: &mut Vec<Event>) {
+        let slot = match outgoing {
+            Outgoing::Exchange(place, _) => self.exchanges.get(*place).map(|own| own.device),
+            Outgoing::Answer(slot, ..) => Some(*slot),
+        };
+        if let Some(own) = slot.and_then(|slot| self.devices.get_mut(slot as usize)) {
+            own.sent_at = at;
+        }
         let &Outgoing::Exchange(place, _) = outgoing else { return };
         let (chance, until) = (self.random.fraction(), self.until(place));
         let Some(own) = self.exchanges.get_mut(place) else { return };
@@ -429,10 +438,10 @@ impl Devices {
             1 => Nanos::from_secs_f64(self.coap.ack_timeout.as_secs_f64() * (1.0 + 0.5 * chance)),
             _ => own.wait * 2,
         };
-        own.look_at = (at + own.wait).min(until);
+        let look_at = (at + own.wait).min(until);
         let (device, purpose, content, packet) =
             (self.share.number(own.device), own.purpose, own.content, own.datagram.len() as u32);
-        let (is_first, is_confirmable, look_at) = (own.sendings == 1, own.is_confirmable, own.look_at);
+        let (is_first, is_confirmable) = (own.sendings == 1, own.is_confirmable);
         match (is_first, purpose, purpose.message()) {
             (false, ..) => events.push(Event::Retransmitted { after }),
             (true, _, Some(sequence)) => {
@@ -443,7 +452,7 @@ impl Devices {
             (true, ..) => {}
         }
         if is_confirmable {
-            self.timers.set(look_at, place, Wake::Exchange);
+            self.watch(place, look_at);
         } else {
             self.end(place);
         }
@@ -481,9 +490,11 @@ impl Devices {
     }
 
     fn look_after_exchange(&mut self, place: u32, at: Nanos, now: Nanos, events: &mut Vec<Event>) {
-        let Some(own) = self.exchanges.get(place).filter(|own| own.look_at == at && own.sendings > 0) else {
-            return;
-        };
+        let Some(look_at) = self.exchanges.woken(place, at) else { return };
+        if look_at > now {
+            return self.watch(place, look_at);
+        }
+        let Some(own) = self.exchanges.get(place) else { return };
         let until = self.until(place);
         let is_over = now >= until || (!own.is_acknowledged && own.sendings > self.coap.max_retransmit);
         if !is_over && !own.is_acknowledged {
@@ -510,10 +521,9 @@ impl Devices {
         self.exchanges.get(place).map_or(Nanos::MAX, end)
     }
 
-    fn watch(&mut self, place: u32, until: Nanos) {
-        if let Some(own) = self.exchanges.get_mut(place) {
-            own.look_at = until;
-            self.timers.set(until, place, Wake::Exchange);
+    fn watch(&mut self, place: u32, at: Nanos) {
+        if self.exchanges.watch(place, at) {
+            self.timers.set(at, place, Wake::Exchange);
         }
     }
 

@@ -63,11 +63,13 @@ pub struct Exchange {
     /// When it was begun, when it was sent last, and when it is looked at.
     pub begun_at: Nanos,
     pub sent_at: Nanos,
-    pub look_at: Nanos,
+    look_at: Nanos,
     /// How long an acknowledgement is awaited; twice as long after each repetition.
     pub wait: Nanos,
     turn: u32,
     is_taken: bool,
+    /// When a timer of the place is due, whatever exchange set it.
+    wakes_at: Option<Nanos>,
 }
 
 /// See the module.
@@ -87,12 +89,13 @@ impl Exchanges {
         if let Some(own) = self.places.get_mut(place as usize) {
             let mut datagram = std::mem::take(&mut own.datagram);
             datagram.clear();
-            let turn = own.turn.wrapping_add(1);
+            let (turn, wakes_at) = (own.turn.wrapping_add(1), own.wakes_at);
             *own = Exchange {
                 device,
                 purpose,
                 datagram,
                 turn,
+                wakes_at,
                 is_taken: true,
                 begun_at: now,
                 ..Exchange::default()
@@ -107,6 +110,25 @@ impl Exchanges {
         own.is_taken = false;
         self.vacant.push(place);
         Some((own.device, own.purpose))
+    }
+
+    /// Has what is under way at a place looked at then; whether that takes a timer: one that is due before serves as well. Most
+    /// exchanges end long before they are looked at, and a timer for each would wake the thread in vain.
+    pub fn watch(&mut self, place: u32, at: Nanos) -> bool {
+        let Some(own) = self.get_mut(place) else { return false };
+        own.look_at = at;
+        let is_wanted = own.wakes_at.is_none_or(|wakes_at| wakes_at > at);
+        if is_wanted {
+            own.wakes_at = Some(at);
+        }
+        is_wanted
+    }
+
+    /// Takes a timer of a place that is due: when it is to be looked at what is under way there, if there is something.
+    pub fn woken(&mut self, place: u32, at: Nanos) -> Option<Nanos> {
+        let own = self.places.get_mut(place as usize).filter(|own| own.wakes_at == Some(at))?;
+        own.wakes_at = None;
+        (own.is_taken && own.sendings > 0).then_some(own.look_at)
     }
 
     /// What is under way at a place.

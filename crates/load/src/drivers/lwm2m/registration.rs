@@ -17,7 +17,7 @@ pub fn register(plan: &Lwm2mPlan, (run, device, lifetime): (&str, u32, Nanos), o
     options.add(option::URI_QUERY, seconds(lifetime).as_bytes());
     options.add(option::URI_QUERY, format!("lwm2m={}", plan.version).as_bytes());
     // Version 1.1 has a parameter of its own for queue mode, and no binding UQ (section 6.2.1.2).
-    match (plan.queue_mode, plan.version) {
+    match (plan.awake.is_some(), plan.version) {
         (false, _) => options.add(option::URI_QUERY, b"b=U"),
         (true, "1.0") => options.add(option::URI_QUERY, b"b=UQ"),
         (true, _) => {

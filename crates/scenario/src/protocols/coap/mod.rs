@@ -20,7 +20,7 @@ pub(super) const SLICE: Slice = Slice {
     name: "CoAP",
     section: "coap",
     forget: |scenario| scenario.coap = Coap::default(),
-    connection: &["timeout", "reconnect", "source_addresses"],
+    connection: &["tls", "timeout", "reconnect", "source_addresses"],
     has_target: true,
     has_subscribers: false,
     has_observers: true,

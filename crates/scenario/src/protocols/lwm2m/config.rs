@@ -21,8 +21,10 @@ pub(crate) struct Lwm2m {
     pub update: bool,
     /// Whether devices deregister at the end. Default true.
     pub deregister: bool,
-    /// Whether devices say that they are reached only for a while after they sent something (queue mode). Default false.
+    /// Whether devices listen only for a while after they sent something, and say so (queue mode). Default false.
     pub queue_mode: bool,
+    /// For how long a device in queue mode listens after it sent something. Default 93 s (`MAX_TRANSMIT_WAIT`, RFC 7252).
+    pub awake: Duration,
     /// Whether devices learn of their server from another one first, at the port `bootstrap` of the platform. Default false.
     pub bootstrap: bool,
     /// After how long a device comes from another port, without knowing it, as behind a NAT that forgets. Default never.
@@ -280,6 +282,7 @@ impl Default for Lwm2m {
             update: true,
             deregister: true,
             queue_mode: false,
+            awake: AsText(Nanos::from_secs(93)),
             bootstrap: false,
             nat_rebinding: None,
             observed_within: AsText(Nanos::from_secs(10)),

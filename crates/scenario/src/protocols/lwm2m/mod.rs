@@ -19,7 +19,7 @@ pub(super) const SLICE: Slice = Slice {
     name: "LwM2M",
     section: "lwm2m",
     forget: |scenario| scenario.lwm2m = Lwm2m::default(),
-    connection: &["timeout", "reconnect", "source_addresses"],
+    connection: &["tls", "timeout", "reconnect", "source_addresses"],
     has_target: false,
     has_subscribers: false,
     has_observers: false,
@@ -56,7 +56,7 @@ fn sockets(plan: &Plan) -> u64 {
 fn describe(plan: &Plan) -> String {
     let lwm2m = &plan.lwm2m;
     let kind = if plan.coap.confirmable { "confirmable" } else { "non-confirmable" };
-    let queue_mode = if lwm2m.queue_mode { ", queue mode" } else { "" };
+    let queue_mode = if lwm2m.awake.is_some() { ", queue mode" } else { "" };
     let devices = grouped(f64::from(plan.devices));
     format!(
         "{devices} over LwM2M {}, registered at {}{queue_mode}; their messages are {kind} notifications of {}",

@@ -13,8 +13,8 @@ pub struct Lwm2mPlan {
     pub version: &'static str,
     /// For how long a registration holds.
     pub lifetime: Nanos,
-    /// Whether it is reached only for a while after it sent something.
-    pub queue_mode: bool,
+    /// For how long it listens after it sent something (queue mode); `None` where it always does.
+    pub awake: Option<Nanos>,
     /// Whether registrations are renewed before their lifetime ends.
     pub update: bool,
     /// Whether devices deregister at their end.

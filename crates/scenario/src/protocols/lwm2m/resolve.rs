@@ -30,6 +30,7 @@ pub(crate) fn resolve(
         ("lifetime", Some(lwm2m.lifetime)),
         ("observed_within", Some(lwm2m.observed_within)),
         ("nat_rebinding", lwm2m.nat_rebinding),
+        ("awake", Some(lwm2m.awake)),
     ];
     for (key, time) in times {
         if time.is_some_and(|time| time.0 < Nanos::from_secs(1)) {
@@ -71,7 +72,7 @@ pub(crate) fn resolve(
             Lwm2mVersion::V11 => "1.1",
         },
         lifetime: lwm2m.lifetime.0,
-        queue_mode: lwm2m.queue_mode,
+        awake: lwm2m.queue_mode.then_some(lwm2m.awake.0),
         update: lwm2m.update,
         deregister: lwm2m.deregister,
         bootstrap: lwm2m.bootstrap,

@@ -20,6 +20,10 @@ impl Devices {
         at: Nanos,
         events: &mut Vec<Event>,
     ) {
+        if self.sleeps(slot, at) {
+            self.traffic.unheard += 1;
+            return;
+        }
         let Ok(message) = Message::decode(datagram) else {
             return events
                 .push(Event::Incident { reason: "a datagram of the server is no CoAP message".to_owned() });
@@ -35,6 +39,12 @@ impl Devices {
             _ if message.code == code::EMPTY => self.say((slot, port), Kind::Reset, message.id),
             _ => self.response((slot, port), &message, at, events),
         }
+    }
+
+    /// Whether a device in queue mode listens no more (1.0 core, section 8.3): its radio is off.
+    fn sleeps(&self, slot: u32, at: Nanos) -> bool {
+        let Some(awake) = self.plan.awake else { return false };
+        self.devices.get(slot as usize).is_some_and(|own| at - own.sent_at > awake)
     }
 
     /// The place of what a device has under way with that id.
