@@ -68,14 +68,15 @@ impl ManagementSummary {
             told.push(format!("{} datagrams came to devices that slept (queue mode)", count(self.unheard)));
         }
         if self.downloads > 0 {
-            let mut text = format!("{} downloads of firmware", count(self.downloads));
+            let mut text = format!("devices with new firmware: {}", count(self.downloads));
             if let Some(took) = &self.download_time {
-                text += &format!(", p50 {}, max {}", time(took.p50), time(took.max));
+                let (n, p50, max) = (count(took.n), time(took.p50), time(took.max));
+                text += &format!(", {n} of them by a download: p50 {p50}, max {max}");
             }
             told.push(text);
         }
         if self.downloads_failed > 0 {
-            told.push(format!("{} downloads of firmware failed", count(self.downloads_failed)));
+            told.push(format!("downloads of firmware that failed: {}", count(self.downloads_failed)));
         }
         told
     }
@@ -104,8 +105,8 @@ mod tests {
             words,
             [
                 "8 of 10 registered devices observed",
-                "3 downloads of firmware, p50 2 s, max 2 s",
-                "1 downloads of firmware failed"
+                "devices with new firmware: 3, 100 of them by a download: p50 2 s, max 2 s",
+                "downloads of firmware that failed: 1"
             ]
         );
     }

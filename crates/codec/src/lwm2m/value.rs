@@ -60,6 +60,11 @@ impl Value<'_> {
         }
     }
 
+    /// Whether it is no number, or one that can be compared with others.
+    pub fn is_finite(&self) -> bool {
+        !matches!(self, Value::Float(number) if !number.is_finite())
+    }
+
     /// It as a number, for conditions on when to notify; `None` where it is none.
     pub fn number(&self) -> Option<f64> {
         match *self {
@@ -93,11 +98,13 @@ impl Given<'_> {
         Some(match (self, kind) {
             (Given::Text(text), Kind::String) => Value::String(text),
             (Given::Text(text), _) => return super::text::read(text, kind),
-            (Given::Bytes(bytes), _) => return super::tlv::read_value(bytes, kind),
+            (Given::Bytes(bytes), _) => {
+                return super::tlv::read_value(bytes, kind).filter(Value::is_finite);
+            }
             (Given::Integer(number), Kind::Integer) => Value::Integer(*number),
             (Given::Integer(number), Kind::Time) => Value::Time(*number),
             (Given::Integer(number), Kind::Float) => Value::Float(*number as f64),
-            (Given::Float(number), Kind::Float) => Value::Float(*number),
+            (Given::Float(number), Kind::Float) if number.is_finite() => Value::Float(*number),
             (Given::Float(number), Kind::Integer) => Value::Integer(whole(*number)?),
             (Given::Float(number), Kind::Time) => Value::Time(whole(*number)?),
             (Given::Boolean(is_true), Kind::Boolean) => Value::Boolean(*is_true),

@@ -50,6 +50,8 @@ pub fn body(summary: &Summary) -> Markup {
         .collect();
     html! {
         (in_pieces(Column::Text("Level"), &columns, &rows))
-        p.note { "A device that is registered and that nobody observes sends nothing." }
+        @if levels.iter().any(|(_, own)| own.observed.is_some()) {
+            p.note { "A device that is registered and that nobody observes sends nothing." }
+        }
     }
 }

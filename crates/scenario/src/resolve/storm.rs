@@ -2,7 +2,7 @@
 
 use crate::config::{Load, OfflinePolicy, Scenario, WorkloadModel};
 use crate::context::Context;
-use crate::plan::{PlatformPlan, Protocol, StormPlan};
+use crate::plan::{PlatformPlan, StormPlan};
 use crate::quantity::Quantity;
 
 /// Resolves the storm, where there is one; `None` also where it is wrong, which is reported.
@@ -24,13 +24,14 @@ pub(super) fn resolve(
             format!("the component would be back {} into a hold of {}", (after + down).show(), hold.show());
         context.error_with_help("load.storm", message, "shorten `after` or `down`, or lengthen `hold`");
     }
-    let profile = &platform?.profile;
+    let (profile, protocol) = (&platform?.profile, platform?.protocol());
     let started = profile.components.iter().map(|component| &component.name);
     let simulated =
         profile.simulated.iter().flat_map(|spec| spec.stations.iter().map(|station| &station.name));
-    let names: Vec<&String> = started.chain(simulated.clone()).collect();
-    let speaks = profile.components.iter().filter(|component| component.port(Protocol::Mqtt).is_some());
-    let Some(first) = speaks.map(|component| &component.name).chain(simulated).next() else {
+    let names: Vec<&String> = started.chain(simulated).collect();
+    let speaks = profile.components.iter().filter(|component| component.port(protocol).is_some());
+    let spoken_to = speaks.map(|component| &component.name);
+    let Some(first) = spoken_to.chain(names.iter().copied()).next() else {
         context.error_with_help(
             "load.storm",
             format!("the profile `{}` starts nothing that could be killed", profile.name),

@@ -300,7 +300,7 @@ impl Lwm2mTarget {
                 }
                 code::CREATED
             }
-            (code::POST, Some(number), _) => match self.registrations.get_mut(number) {
+            (code::POST, Some(number), _) => match self.registrations.renewed_from(number, from) {
                 Some(own) => {
                     own.lifetime = lifetime.unwrap_or(own.lifetime);
                     own.until = at + own.lifetime;
@@ -422,7 +422,8 @@ impl Lwm2mTarget {
         let mut list = OptionList::new();
         list.add_target(PACKAGE_URI.as_bytes());
         list.add_number(option::CONTENT_FORMAT, u32::from(format::TEXT));
-        let place = format!("coap://{address}{}", firmware::PATH);
+        let scheme = if self.secured.is_some() { "coaps" } else { "coap" };
+        let place = format!("{scheme}://{address}{}", firmware::PATH);
         self.ask((code::PUT, token(number, ABOUT_FIRMWARE)), &list, place.as_bytes(), (to, at));
     }
 

@@ -79,6 +79,13 @@ impl Registrations {
         own.is_some_and(|own| own.by == by)
     }
 
+    /// The registration of that number, whose device speaks from that address now.
+    pub fn renewed_from(&mut self, number: u32, address: SocketAddr) -> Option<&mut Registration> {
+        let own = self.all.get_mut(&number)?;
+        self.by_address.insert(address, number);
+        Some(own)
+    }
+
     /// The registration of that number.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Registration> {
         self.all.get_mut(&number)

@@ -20,6 +20,10 @@ const ROOM: usize = 256;
 const CERTIFICATE_ROOM: usize = 32 * (LARGEST_RECORD + HEADER);
 /// The most that a record carries, in bytes, with what encryption adds (RFC 5246 section 6.2.3).
 const LARGEST_RECORD: usize = (1 << 14) + 2048;
+/// What a record of the handshake begins with (RFC 5246 section 6.2.1), and how many encrypted ones are looked at: fewer than the
+/// library keeps.
+const HANDSHAKE: u8 = 22;
+const MOST_ENCRYPTED: usize = 16;
 /// Bytes before what a record carries.
 const HEADER: usize = 13;
 
@@ -97,6 +101,7 @@ impl Terms {
             origin: self.origin,
             began: now,
             secured: false,
+            encrypted: Vec::new(),
             heard: false,
             next_at: now,
             out: VecDeque::new(),
@@ -167,6 +172,8 @@ pub struct Session {
     began: Nanos,
     /// Whether the handshake is over.
     secured: bool,
+    /// Sequence numbers of encrypted records of the handshake.
+    encrypted: Vec<[u8; 6]>,
     /// Whether anything of DTLS ever came.
     heard: bool,
     /// When its timer is due, while the handshake goes on.
@@ -202,10 +209,29 @@ impl Session {
         // whole when it knows its first record already.
         let mut ended = self.drain(now, refreshed)?;
         for record in records(datagram) {
+            if !self.belongs_to_handshake(record) {
+                continue;
+            }
             let outcome = self.dtls.handle_packet(record);
             ended = self.drain(now, outcome)?.or(ended);
         }
         Ok(ended)
+    }
+
+    /// Whether a record may be looked at while the handshake goes on. What is encrypted is a part of it once: its last message. All
+    /// else is of an earlier session, or came twice; the library gives up on the one, and does not survive the other.
+    fn belongs_to_handshake(&mut self, record: &[u8]) -> bool {
+        let &[kind, _, _, first, second, ref rest @ ..] = record else { return true };
+        if (first, second) == (0, 0) {
+            return true;
+        }
+        let Some((sequence, _)) = rest.split_first_chunk::<6>() else { return false };
+        let is_new =
+            kind == HANDSHAKE && self.encrypted.len() < MOST_ENCRYPTED && !self.encrypted.contains(sequence);
+        if is_new {
+            self.encrypted.push(*sequence);
+        }
+        is_new
     }
 
     /// Secures a message.
@@ -256,6 +282,7 @@ impl Session {
                 Output::Connected => {
                     self.secured = true;
                     self.room = vec![0; ROOM];
+                    self.encrypted = Vec::new();
                     ended = Some(now - self.began);
                 }
                 Output::PeerCert(certificate) => {
@@ -296,6 +323,9 @@ impl Session {
                 "nobody answers the DTLS handshake; is it the platform's port for `coaps://`, usually 5684?".into()
             }
             Error::SecurityError(SecurityError::FatalAlert { description }) => self.told_of_alert(*description),
+            Error::SecurityError(SecurityError::ServerFinishedVerificationFailed) if is_certified => {
+                "the platform and Plimsoll do not agree on what was said in the DTLS handshake".into()
+            }
             Error::SecurityError(SecurityError::ServerFinishedVerificationFailed) => format!(
                 "the platform has another key for the identity `{name}` (`coap.dtls.key`)"
             ),

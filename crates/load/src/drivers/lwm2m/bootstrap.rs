@@ -87,7 +87,7 @@ pub fn server_of(own: &Own, host: IpAddr) -> Result<u16, String> {
         })
         .ok_or("the bootstrap server named no server (0/x/0)")?;
     // It is a place like that of an image, but needs no path.
-    let place = super::firmware::place(&format!("{}/", uri.trim_end_matches('/')), host);
+    let place = super::firmware::place(&format!("{}/", uri.trim_end_matches('/')), (host, false));
     let (port, _) = place.map_err(|_| {
         format!("the bootstrap server named {uri}: devices reach a server over CoAP at {host} alone")
     })?;

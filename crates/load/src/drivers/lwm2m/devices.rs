@@ -65,6 +65,8 @@ pub struct Devices {
     payload: Vec<u8>,
     /// Whether datagrams are secured, and devices that wait for a session.
     is_secured: bool,
+    /// Whether a device hears one port of the server at a time alone.
+    pub hears_one_port: bool,
     insecure: Vec<u32>,
     /// Devices with something to send.
     dirty: Vec<u32>,
@@ -115,8 +117,9 @@ struct Device {
     values_at: Nanos,
     /// Whether it is to look at what is observed as soon as something under way has ended.
     owes: bool,
-    /// When it is looked at, the first of these; a timer that fires at another time is of an earlier wish.
+    /// When it is looked at: its timer that is due next, and one that is due later. A timer of another time is of an earlier wish.
     look_at: Nanos,
+    later_at: Nanos,
     /// The pause before it registers again, should that fail.
     pause: Nanos,
 }
@@ -191,6 +194,7 @@ impl Devices {
             notifies_at: never,
             values_at: never,
             look_at: never,
+            later_at: never,
             port: address.port(),
             ..Device::default()
         };
@@ -219,6 +223,7 @@ impl Devices {
             content: Vec::new(),
             payload: Vec::new(),
             is_secured: plan.coap.dtls.is_some(),
+            hears_one_port: plan.coap.dtls.is_some(),
             insecure: Vec::new(),
             dirty: Vec::new(),
             waiting: 0,
@@ -384,9 +389,15 @@ impl Devices {
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
         let installs_at = own.rare.as_ref().and_then(|rare| rare.installs_at).unwrap_or(Nanos::MAX);
         let first = own.turns_at.min(own.renews_at).min(own.notifies_at).min(own.values_at).min(installs_at);
-        if first != std::mem::replace(&mut own.look_at, first) && first < Nanos::MAX {
-            self.timers.set(first, slot, Wake::Device);
+        if first >= own.look_at {
+            return;
         }
+        // Of two that are due later the farther one is kept in mind: nearer ones are soon gone.
+        if own.later_at == Nanos::MAX {
+            own.later_at = own.look_at;
+        }
+        own.look_at = first;
+        self.timers.set(first, slot, Wake::Device);
     }
 
     /// Takes what waits to be sent; what is not sent is to be given back by [`Devices::keep`].

@@ -1,6 +1,7 @@
 //! The object of firmware (1.1 core, appendix E.6): a server writes an image or says where it is, has it installed, and follows
 //! the state and the result.
 
+use super::own::Own;
 use plimsoll_codec::lwm2m::{Given, Path};
 use plimsoll_model::Nanos;
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +18,9 @@ pub const STATE: Path = Path::resource(5, 0, 3);
 pub const RESULT: Path = Path::resource(5, 0, 5);
 /// The port of CoAP.
 const PORT: u16 = 5683;
+const SECURE_PORT: u16 = 5684;
+/// How often a download begins anew for another image at most.
+pub const MOST_RESTARTS: u32 = 3;
 
 /// How far a device is with new firmware: the values of [`STATE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +66,11 @@ pub fn order_of_write(path: Path, value: &Given<'_>) -> Option<Order> {
     }
 }
 
+/// Whether a device has firmware that it can install.
+pub fn is_downloaded(own: &Own) -> bool {
+    matches!(own.written(STATE), Some(Given::Integer(state)) if *state == State::Downloaded as i64)
+}
+
 /// A download under way, block by block.
 #[derive(Debug)]
 pub struct Download {
@@ -76,18 +85,21 @@ pub struct Download {
     pub is_asked: bool,
     /// What tells the image from another one.
     pub tag: Option<Box<[u8]>>,
+    /// How often it began anew, since another image was there.
+    pub restarts: u32,
     /// What came of it, and when the server wanted it.
     pub bytes: u64,
     pub began: Nanos,
 }
 
-/// Where an image is: the server's port, path and query. It must be at the host of the server.
+/// Where an image is: the server's port, path and query. It must be at the host of the server, and as secured as the registration.
 ///
 /// # Errors
 /// What a device says of such a text.
-pub fn place(uri: &str, server: IpAddr) -> Result<(u16, Box<str>), Outcome> {
+pub fn place(uri: &str, (server, is_secured): (IpAddr, bool)) -> Result<(u16, Box<str>), Outcome> {
+    let (scheme, usual) = if is_secured { ("coaps", SECURE_PORT) } else { ("coap", PORT) };
     let rest = match uri.split_once("://") {
-        Some(("coap", rest)) => rest,
+        Some((named, rest)) if named == scheme => rest,
         Some(_) => return Err(Outcome::UnsupportedProtocol),
         None => return Err(Outcome::InvalidUri),
     };
@@ -97,7 +109,7 @@ pub fn place(uri: &str, server: IpAddr) -> Result<(u16, Box<str>), Outcome> {
         Err(_) => {
             let (host, port) = match authority.rsplit_once(':').filter(|_| !authority.ends_with(']')) {
                 Some((host, port)) => (host, port.parse().map_err(|_| Outcome::InvalidUri)?),
-                None => (authority, PORT),
+                None => (authority, usual),
             };
             let address = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
             (address.or((host == "localhost" && server.is_loopback()).then_some(server)), port)
@@ -126,7 +138,10 @@ mod tests {
             ("http://127.0.0.1/fw", four, Err(Outcome::UnsupportedProtocol)),
         ] {
             let expected = expected.map(|(port, path): (u16, &str)| (port, Box::from(path)));
-            assert_eq!(place(uri, server), expected, "{uri}");
+            assert_eq!(place(uri, (server, false)), expected, "{uri}");
+            let secure = uri.replace("coap:", "coaps:");
+            let expected = expected.map(|(port, path)| (if port == PORT { SECURE_PORT } else { port }, path));
+            assert_eq!(place(&secure, (server, true)), expected, "{secure}");
         }
     }
 

@@ -28,8 +28,10 @@ pub struct Hub {
     platform: SocketAddr,
     ways: Ways,
     sources: Sources,
-    /// After how long a device has another port.
+    /// After how long a device has another port, and the how manieth port each has sent from last: a NAT that has forgotten it lets
+    /// nothing in. Without ports that change there are none.
     rebinding: Option<Nanos>,
+    turns: Vec<u64>,
     /// Datagrams that found no room at shared sockets, as they were taken.
     taken: u32,
 }
@@ -94,7 +96,9 @@ impl Hub {
     ) -> std::io::Result<Hub> {
         let ways = match platform {
             SocketAddr::V4(address)
-                if address.ip().is_loopback() && !sources.are_given() && devices < MOST =>
+                if address.ip().is_loopback()
+                    && !sources.are_given()
+                    && share.first.saturating_add(devices) < MOST =>
             {
                 let count = if rebinding.is_some() { 2 } else { 1 };
                 let shared = |place| {
@@ -107,7 +111,13 @@ impl Hub {
             }
             _ => Ways::Own((0..share.count(devices)).map(|_| None).collect()),
         };
-        Ok(Hub { share, devices, platform, ways, sources, rebinding, taken: 0 })
+        let turns = vec![0; rebinding.map_or(0, |_| share.count(devices) as usize)];
+        Ok(Hub { share, devices, platform, ways, sources, rebinding, turns, taken: 0 })
+    }
+
+    /// Whether a device hears one port of the server at a time alone, that which it has sent to last.
+    pub fn hears_one_port(&self) -> bool {
+        matches!(self.ways, Ways::Own(_))
     }
 
     /// Sends a datagram of a device to a port of the server, and hears that one alone afterwards where each device has a socket;
@@ -124,6 +134,9 @@ impl Hub {
     ) -> Result<bool, String> {
         let number = self.share.number(slot);
         let turn = turn(self.rebinding, number, now);
+        if let Some(last) = self.turns.get_mut(slot as usize) {
+            *last = turn;
+        }
         let sent = match &mut self.ways {
             Ways::Shared(sockets, platform) => {
                 let to = SocketAddrV4::new(*platform.ip(), port);
@@ -177,6 +190,9 @@ impl Hub {
                 };
                 let reading = single.socket.read(scratch).map_err(refusal::told_of_datagram)?;
                 let Some(reading) = reading else { return Ok(Reading::Nothing) };
+                if single.turn != turn(self.rebinding, self.share.number(ready), now) {
+                    return Ok(Reading::Late);
+                }
                 (ready, single.port, reading)
             }
             Ways::Shared(sockets, platform) => {
@@ -189,12 +205,20 @@ impl Hub {
                 shared.dropped = read.dropped.unwrap_or(shared.dropped);
                 let port = read.from.filter(|from| from.ip() == *platform.ip()).map(|from| from.port());
                 let number = u32::from(read.to).checked_sub(FIRST);
-                let own = number.filter(|number| *number < self.devices && self.share.owns(*number));
-                let (Some(number), Some(port)) = (own, port) else { return Ok(Reading::Foreign) };
-                if turn(self.rebinding, number, now) % count != u64::from(ready) {
+                let is_ours = |number: &u32| {
+                    let own = number.checked_sub(self.share.first);
+                    own.is_some_and(|own| own < self.devices) && self.share.owns(*number)
+                };
+                let (Some(number), Some(port)) = (number.filter(is_ours), port) else {
+                    return Ok(Reading::Foreign);
+                };
+                let slot = self.share.slot(number);
+                let turn = turn(self.rebinding, number, now);
+                let is_known = self.turns.get(slot as usize).is_none_or(|last| *last == turn);
+                if !is_known || turn % count != u64::from(ready) {
                     return Ok(Reading::Late);
                 }
-                (self.share.slot(number), port, read.reading)
+                (slot, port, read.reading)
             }
         };
         traffic.received_datagram(reading.length);

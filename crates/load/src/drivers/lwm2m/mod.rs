@@ -82,18 +82,17 @@ impl Lwm2mDriver {
         let readiness = Readiness::new(clock, &plan.load)?;
         let sources = Sources::new(plan.connection.source_addresses.clone(), address);
         let sessions = plan.coap.dtls.as_ref().map(|dtls| Sessions::new(dtls, share.count(plan.devices)));
+        let ports = (address, sources, plan.lwm2m.nat_rebinding);
+        let hub = Hub::new(share, plan.devices, ports, readiness.epoll())?;
+        let mut devices = Devices::new(context);
+        devices.hears_one_port |= hub.hears_one_port();
         Ok(Lwm2mDriver {
             share,
             clock,
-            devices: Devices::new(context),
+            devices,
             port: address.port(),
             sessions: sessions.transpose().map_err(std::io::Error::other)?,
-            hub: Hub::new(
-                share,
-                plan.devices,
-                (address, sources, plan.lwm2m.nat_rebinding),
-                readiness.epoll(),
-            )?,
+            hub,
             readiness,
             urgent: false,
             is_crowded: false,
@@ -234,7 +233,11 @@ impl Lwm2mDriver {
                 }
                 Ok(Reading::Nothing) => break,
                 Err(reason) => {
-                    self.devices.failed_to_send(ready, reason, self.clock.now(), events);
+                    let now = self.clock.now();
+                    match self.sessions.is_some() {
+                        true => self.devices.lost_session(ready, reason, now, events),
+                        false => self.devices.failed_to_send(ready, reason, now, events),
+                    }
                     break;
                 }
             }
@@ -263,6 +266,9 @@ impl Part for Lwm2mDriver {
 
     fn next_timer(&self) -> Nanos {
         let of_sessions = self.sessions.as_ref().map_or(Nanos::MAX, Sessions::next_timer);
+        if self.devices.is_dirty() && !self.is_crowded {
+            return self.clock.now();
+        }
         let next = self.devices.next_timer().min(of_sessions);
         if self.is_crowded { next.min(self.clock.now() + CROWDED) } else { next }
     }

@@ -51,7 +51,7 @@ pub struct Observation {
     pub number: u32,
     /// When it was notified last, and the id of that message.
     pub notified_at: Nanos,
-    pub id: u16,
+    pub id: Option<u16>,
     /// What it had then, and when it is looked whether that has changed.
     pub content: Content,
     pub look_at: Nanos,
@@ -79,7 +79,7 @@ impl Observation {
             content_format,
             number: 0,
             notified_at: now,
-            id: 0,
+            id: None,
             content,
             look_at: now,
             token: room,
@@ -94,7 +94,7 @@ impl Observation {
 
     /// Notes a further notification with that id, and gives the observation as that has it.
     pub fn notified(&mut self, id: u16, now: Nanos) -> Observation {
-        (self.number, self.notified_at, self.id) = ((self.number + 1) % NUMBERS, now, id);
+        (self.number, self.notified_at, self.id) = ((self.number + 1) % NUMBERS, now, Some(id));
         self.clone()
     }
 }
@@ -128,7 +128,7 @@ impl Observations {
 
     /// Takes away what was notified last by a message of that id.
     pub fn cancel_notified(&mut self, id: u16) {
-        self.0.retain(|known| known.id != id);
+        self.0.retain(|known| known.id != Some(id));
     }
 
     /// Takes away what observes that path or something below it.
@@ -139,6 +139,11 @@ impl Observations {
     /// Forgets all: the device registers anew.
     pub fn clear(&mut self) {
         self.0.clear();
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
     }
 
     /// Whether somebody is to be notified of a change there.

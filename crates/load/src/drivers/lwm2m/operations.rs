@@ -18,6 +18,11 @@ const SERVER: u16 = 1;
 const LIFETIME: u16 = 1;
 const RENEW: u16 = 8;
 
+/// What a server may have of one device: observations, paths of one request, and values that it wrote.
+const MOST_OBSERVATIONS: usize = 256;
+const MOST_PATHS: usize = 256;
+const MOST_WRITTEN: usize = 4_096;
+
 /// What a request is answered with, beside the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
@@ -197,6 +202,10 @@ impl Served<'_> {
     fn observe(&mut self, paths: Paths, accept: Option<u16>, token: &[u8], out: &mut Vec<u8>) -> Reply {
         let (reply, content) = self.read_content(&paths, accept, out);
         let (Some(content_format), Some(content)) = (reply.content_format, content) else { return reply };
+        if self.observations.count() >= MOST_OBSERVATIONS {
+            // Read, and not observed, as RFC 7641 section 4.1 allows.
+            return reply;
+        }
         let wanted = Observation::new(paths, (self.port, token), (content_format, content), self.now);
         Reply { observe: Some(self.observations.add(wanted)), ..reply }.then(Then::Notify)
     }
@@ -216,6 +225,9 @@ impl Served<'_> {
         let Some(named) = named.ok().filter(|named| !named.is_empty()) else {
             return Reply::of(code::BAD_REQUEST);
         };
+        if named.len() > MOST_PATHS {
+            return Reply::of(code::TOO_LARGE);
+        }
         if named.iter().any(|path| path.object() == Some(own::SECURITY)) {
             return Reply::of(code::UNAUTHORIZED);
         }
@@ -272,6 +284,9 @@ impl Served<'_> {
             return Err(code::UNSUPPORTED_FORMAT);
         }
         let given = payload::read(content_format, path, request.payload).map_err(|_| code::BAD_REQUEST)?;
+        if given.len() + self.own.count_written() > MOST_WRITTEN {
+            return Err(code::TOO_LARGE);
+        }
         let one = |(path, given): (Path, Given<'_>)| {
             let resource = self.objects.like(path.up_to(3)).ok_or(code::NOT_FOUND)?;
             let kind = resource.kind().filter(|_| resource.is_writable).ok_or(code::METHOD_NOT_ALLOWED)?;
@@ -343,6 +358,9 @@ impl Served<'_> {
             Some(resource) if resource.kind().is_some() => Reply::of(code::METHOD_NOT_ALLOWED),
             Some(_) => Reply::of(code::CHANGED).then(match path.ids() {
                 _ if path == REBOOT => Then::Restart,
+                _ if path == firmware::UPDATE && !firmware::is_downloaded(self.own) => {
+                    return Reply::of(code::METHOD_NOT_ALLOWED);
+                }
                 _ if path == firmware::UPDATE => Then::Firmware(firmware::Order::Install),
                 [SERVER, _, RENEW] => Then::Update,
                 _ => Then::Nothing,

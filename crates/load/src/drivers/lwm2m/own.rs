@@ -114,6 +114,11 @@ impl Own {
         self.0.as_ref().is_some_and(|own| own.deleted.iter().any(|gone| gone.covers(&path)))
     }
 
+    /// How many values were written.
+    pub fn count_written(&self) -> usize {
+        self.all_written().len()
+    }
+
     /// What was written to a resource.
     pub fn written(&self, path: Path) -> Option<&Given<'static>> {
         self.all_written().iter().find(|(own, _)| *own == path).map(|(_, value)| value)

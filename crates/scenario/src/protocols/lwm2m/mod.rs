@@ -26,7 +26,8 @@ pub(super) const SLICE: Slice = Slice {
     unspoken,
     most_in_flight,
     sockets,
-    is_answered: |plan| plan.coap.confirmable,
+    // What devices send of themselves is a request, and answered.
+    is_answered: |plan| plan.coap.confirmable || plan.lwm2m.send,
     secrets: |_| Vec::new(),
     describe,
 };
@@ -55,11 +56,15 @@ fn sockets(plan: &Plan) -> u64 {
 
 fn describe(plan: &Plan) -> String {
     let lwm2m = &plan.lwm2m;
-    let kind = if plan.coap.confirmable { "confirmable" } else { "non-confirmable" };
+    let messages = match (lwm2m.send, plan.coap.confirmable) {
+        (true, _) => "what they send of themselves (Send) of",
+        (false, true) => "confirmable notifications of",
+        (false, false) => "non-confirmable notifications of",
+    };
     let queue_mode = if lwm2m.awake.is_some() { ", queue mode" } else { "" };
     let devices = grouped(f64::from(plan.devices));
     format!(
-        "{devices} over LwM2M {}, registered at {}{queue_mode}; their messages are {kind} notifications of {}",
+        "{devices} over LwM2M {}, registered at {}{queue_mode}; their messages are {messages} {}",
         lwm2m.version, lwm2m.registration, lwm2m.message
     )
 }

@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 const DEFAULT_MESSAGE: &str = "19/0/0";
 /// Bytes of a message that fit into a datagram in every format, with what stands around them.
 const LARGEST_MESSAGE: usize = 40_000;
+/// The same where datagrams are secured: a record carries 16,384 (RFC 6347 section 4.1), and base64 takes four for three.
+const LARGEST_SECURED: usize = 12_000;
 
 /// Checks what a scenario says of LwM2M; `message` is what devices send, and `columns` are those of its feed.
 pub(crate) fn resolve(
@@ -63,7 +65,10 @@ pub(crate) fn resolve(
         check_send(lwm2m, context);
     }
     if let Some(message) = message.filter(|_| is_spoken) {
-        check_message(resource.kind, message, context);
+        let is_secured = platform.and_then(|platform| platform.address.as_ref());
+        let is_secured = is_secured.is_some_and(|address| address.wire.tls);
+        let largest = if is_secured { LARGEST_SECURED } else { LARGEST_MESSAGE };
+        check_message((resource.kind, largest), message, context);
     }
     Lwm2mPlan {
         endpoint,
@@ -142,7 +147,7 @@ fn resource_path(text: &str) -> Option<Path> {
 }
 
 /// Reports a message that its resource or a datagram cannot hold.
-fn check_message(kind: MessageKind, message: &MessagePlan, context: &mut Context<'_>) {
+fn check_message((kind, most): (MessageKind, usize), message: &MessagePlan, context: &mut Context<'_>) {
     let is_number = matches!(kind, MessageKind::Float | MessageKind::Integer);
     let wrong = match (is_number, message.marker) {
         (true, MarkerForm::Binary | MarkerForm::Ascii) => Some((
@@ -167,9 +172,8 @@ fn check_message(kind: MessageKind, message: &MessagePlan, context: &mut Context
             template.longest_with(message.marker.length(), 0, message.feed.as_deref())
         }
     };
-    if largest > LARGEST_MESSAGE {
-        let reason =
-            format!("a message can have {largest} bytes, and a notification has {LARGEST_MESSAGE} at most");
+    if largest > most {
+        let reason = format!("a message can have {largest} bytes, and a notification has {most} at most");
         context.error_with_help("message", reason, "make it smaller: notifications are not sent in blocks");
     }
 }
@@ -180,7 +184,7 @@ fn resources(
     (message, columns): (Path, &[String]),
     context: &mut Context<'_>,
 ) -> Vec<ResourcePlan> {
-    let mut resources = of_every_device(scenario.lwm2m.lifetime.0);
+    let mut resources = of_every_device(&scenario.lwm2m);
     if scenario.lwm2m.firmware.is_some() {
         resources.extend(of_firmware());
     }
@@ -213,23 +217,25 @@ fn resources(
 }
 
 /// The server that the device is registered at (object 1), and the device itself (object 3), as far as servers look at them.
-fn of_every_device(lifetime: Nanos) -> Vec<ResourcePlan> {
+fn of_every_device(lwm2m: &Lwm2m) -> Vec<ResourcePlan> {
+    // From 1.1 on, queue mode is no binding of its own.
+    let binding = if lwm2m.queue_mode && lwm2m.version == Lwm2mVersion::V10 { "UQ" } else { "U" };
     let text = |text: &str| {
         ValuePlan::Text(Template { pieces: vec![plimsoll_template::Piece::Text(text.to_owned())] })
     };
     let fixed = |path: Path, value: ValuePlan| ResourcePlan { path, value, is_writable: false };
-    let seconds = ValuePlan::Integer(lifetime.as_secs_f64().ceil() as i64);
+    let seconds = ValuePlan::Integer(lwm2m.lifetime.0.as_secs_f64().ceil() as i64);
     vec![
         fixed(Path::resource(1, 0, 0), ValuePlan::Integer(1)),
         ResourcePlan { path: Path::resource(1, 0, 1), value: seconds, is_writable: true },
         ResourcePlan { path: Path::resource(1, 0, 2), value: ValuePlan::Integer(0), is_writable: true },
         ResourcePlan { path: Path::resource(1, 0, 3), value: ValuePlan::Integer(0), is_writable: true },
-        fixed(Path::resource(1, 0, 7), text("U")),
+        fixed(Path::resource(1, 0, 7), text(binding)),
         fixed(Path::resource(1, 0, 8), ValuePlan::Action),
         fixed(Path::resource(3, 0, 0), text("Plimsoll")),
         fixed(Path::resource(3, 0, 4), ValuePlan::Action),
         fixed(Path::resource(3, 0, 11), ValuePlan::Integer(0)),
-        fixed(Path::resource(3, 0, 16), text("U")),
+        fixed(Path::resource(3, 0, 16), text(binding)),
     ]
 }
 

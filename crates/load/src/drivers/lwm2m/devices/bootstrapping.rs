@@ -32,6 +32,10 @@ impl Devices {
     /// The bootstrap server is done: the device registers at the server that it was told of, also where it was registered already.
     pub(super) fn bootstrapped(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) {
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        if own.standing == Standing::Idle {
+            // It was released meanwhile.
+            return;
+        }
         match server_of(&own.own, self.host) {
             Ok(port) => {
                 own.port = port;

@@ -54,7 +54,8 @@ impl Devices {
     }
 
     fn acknowledged(&mut self, slot: u32, id: u16, at: Nanos, events: &mut Vec<Event>) {
-        let Some(place) = self.sent_with(slot, id) else { return events.push(Event::UnknownAck) };
+        // What was repeated is acknowledged as often; nobody waits for the last one.
+        let Some(place) = self.sent_with(slot, id) else { return };
         let Some(own) = self.exchanges.get_mut(place) else { return };
         if own.sendings == 1 && !own.is_acknowledged {
             events.push(Event::RoundTrip { took: (at - own.sent_at).max(Nanos::ZERO) });
@@ -168,12 +169,17 @@ impl Devices {
         self.answer((slot, port), request, &reply, &payload);
         // Reading twice does no harm, and what was read may be long.
         let is_reading = matches!(request.code, code::GET | code::FETCH);
-        if !is_reading || reply.observe.is_some() {
-            let answer = self.answers.get(begin..).unwrap_or_default().to_vec();
-            self.answered.remember(key, answer, at);
-        }
+        let answer = (!is_reading || reply.observe.is_some())
+            .then(|| self.answers.get(begin..).unwrap_or_default().to_vec());
         self.payload = payload;
         self.after(slot, reply.then, at, events);
+        let Some(answer) = answer else { return };
+        // What has a device register anew may be repeated in its next life.
+        let lives_now = self.devices.get(slot as usize).map_or(0, |own| own.lives);
+        if lives_now != lives {
+            self.answered.remember(RequestKey::of(request, (slot, lives_now, port)), answer.clone(), at);
+        }
+        self.answered.remember(key, answer, at);
     }
 
     /// Serves a request that is whole, and collects the blocks of one that is not.
@@ -287,7 +293,11 @@ impl Devices {
             }
             Then::Register => self.bootstrapped(slot, now, events),
             Then::Firmware(order) => self.ordered(slot, order, now, events),
-            Then::Update => self.update(slot, false, now),
+            Then::Update => {
+                self.update(slot, false, now);
+                // The same request may have written what is observed.
+                self.after(slot, Then::Look, now, events);
+            }
             Then::List => self.update(slot, true, now),
             Then::Restart => self.restart(slot, now, events),
         }

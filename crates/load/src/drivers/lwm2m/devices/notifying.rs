@@ -32,10 +32,11 @@ impl Devices {
         self.options.encode(&mut self.encoded);
         let is_confirmable = self.coap.confirmable;
         let kind = if is_confirmable { Kind::Confirmable } else { Kind::NonConfirmable };
+        let id = wanted.id.unwrap_or_default();
         let Some(exchange) = self.exchanges.get_mut(place) else { return false };
-        (exchange.id, exchange.port, exchange.is_confirmable) = (wanted.id, wanted.port, is_confirmable);
+        (exchange.id, exchange.port, exchange.is_confirmable) = (id, wanted.port, is_confirmable);
         exchange.content = payload.len() as u32;
-        let (id, token, options) = (wanted.id, wanted.token(), self.encoded.as_slice());
+        let (token, options) = (wanted.token(), self.encoded.as_slice());
         Message { kind, code: code::CONTENT, id, token, options, payload }.encode(&mut exchange.datagram);
         if exchange.datagram.len() > LARGEST_DATAGRAM {
             self.exchanges.free(place);

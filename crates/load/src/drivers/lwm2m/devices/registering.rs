@@ -1,6 +1,7 @@
 //! How devices register, renew their registration, and register again when their server has lost them.
 
 use super::{Devices, Event, Outgoing, Purpose, Standing};
+use crate::drivers::lwm2m::firmware::{STATE, State};
 use crate::drivers::lwm2m::operations::registered;
 use crate::drivers::lwm2m::registration;
 use plimsoll_codec::coap::{Kind, Message, code};
@@ -39,6 +40,15 @@ impl Devices {
         let values = self.values(slot, now, &[]).filter(|_| lists_objects);
         let links = values.map(|values| registered(&values)).unwrap_or_default();
         self.post(slot, Purpose::Update, links.as_bytes(), now);
+    }
+
+    /// Renews a registration that the server may have lost, which its answer shows.
+    fn ask_whether_registered(&mut self, slot: u32, now: Nanos) {
+        let is_asked =
+            |place: &u32| self.exchanges.get(*place).is_some_and(|own| own.purpose == Purpose::Update);
+        if !self.under_way(slot).iter().any(is_asked) {
+            self.update(slot, false, now);
+        }
     }
 
     /// Sends a request to the server of a device whose options were made.
@@ -82,9 +92,12 @@ impl Devices {
                 self.traffic.answers.add(size, answer.payload.len());
                 events.push(Event::Acknowledged { device: self.number(slot), sequence, at });
             }
-            (Purpose::Send(sequence), _) => {
+            (Purpose::Send(sequence), answered) => {
                 let reason = format!("the server answered {status} to what a device sent");
                 events.push(Event::Refused { device: self.number(slot), sequence, at, reason });
+                if answered == code::NOT_FOUND {
+                    self.ask_whether_registered(slot, at);
+                }
             }
             (Purpose::Bootstrap, code::CHANGED) => self.is_being_bootstrapped(slot, at),
             (Purpose::Register, code::CREATED) => match registration::location(answer) {
@@ -122,6 +135,8 @@ impl Devices {
         own.turns_at = at + self.plan.observed_within;
         // The request to observe may have overtaken the answer to the registration.
         let may_send = self.plan.send || own.observations.cover(message);
+        // So may values that it is to look at.
+        self.dirty.push(slot);
         self.count(slot);
         self.renew_later(slot, at);
         if may_send {
@@ -165,7 +180,7 @@ impl Devices {
     /// The time has come for which a device wanted to be woken: does what is due.
     pub(super) fn look_after(&mut self, slot: u32, now: Nanos, events: &mut Vec<Event>) {
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
-        own.look_at = Nanos::MAX;
+        (own.look_at, own.later_at) = (own.later_at, Nanos::MAX);
         let due = |at: &mut Nanos| *at <= now && std::mem::replace(at, Nanos::MAX) < Nanos::MAX;
         let (turns, renews) = (due(&mut own.turns_at), due(&mut own.renews_at));
         let installs = own.rare.as_mut().and_then(|rare| rare.installs_at.take_if(|at| *at <= now)).is_some();
@@ -209,6 +224,10 @@ impl Devices {
         let Some(own) = self.devices.get_mut(slot as usize) else { return false };
         own.observations.clear();
         own.sleep();
+        if let Some(rare) = &mut own.rare {
+            // Nobody goes on with a body in blocks.
+            rare.upload = None;
+        }
         let was_ready = std::mem::take(&mut own.is_ready);
         self.count(slot);
         was_ready
@@ -260,7 +279,9 @@ impl Devices {
         own.observations.clear();
         own.was_ready = false;
         own.sleep();
-        own.rare = None;
+        if own.rare.take().is_some_and(|rare| rare.download.is_some() || rare.installs_at.is_some()) {
+            own.own.write(STATE, Given::Integer(State::Idle as i64));
+        }
         let standing = std::mem::take(&mut own.standing);
         if standing == Standing::Registered && self.plan.deregister {
             registration::deregister(&own.location, &mut self.options);

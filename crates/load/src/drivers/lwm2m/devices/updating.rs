@@ -12,6 +12,7 @@ impl Devices {
         match order {
             Order::Download => self.begin_download(slot, now, events),
             Order::Pushed(bytes) => {
+                self.end_download(slot);
                 self.stands(slot, State::Downloaded, Outcome::None);
                 events.push(Event::Downloaded { took: None, bytes: bytes as u64 });
             }
@@ -58,12 +59,20 @@ impl Devices {
             Some(Given::Text(uri)) => uri.to_string(),
             _ => String::new(),
         };
-        match firmware::place(&uri, self.host) {
+        let registered_at = self.devices.get(slot as usize).map_or(self.port, |own| own.port);
+        let may_ask = |port: u16| !self.hears_one_port || port == registered_at;
+        match firmware::place(&uri, (self.host, self.is_secured)) {
+            Ok((port, _)) if !may_ask(port) => {
+                let reason =
+                    format!("it is at port {port}, and this device hears port {registered_at} alone");
+                self.download_failed(slot, Outcome::InvalidUri, &reason, events);
+            }
             Ok((port, target)) => {
                 self.stands(slot, State::Downloading, Outcome::None);
                 let block_size = self.block_size;
-                let (block, is_asked, tag, bytes, began) = (0, false, None, 0, now);
-                let download = Download { target, port, block, block_size, is_asked, tag, bytes, began };
+                let (block, is_asked, tag, bytes, restarts, began) = (0, false, None, 0, 0, now);
+                let download =
+                    Download { target, port, block, block_size, is_asked, tag, bytes, restarts, began };
                 self.rare(slot, |rare| rare.download = Some(download));
             }
             Err(outcome) => {
@@ -102,9 +111,14 @@ impl Devices {
         }
         let block = answer.block(option::BLOCK2).unwrap_or(Block::new(0, false, download.block_size));
         let tag = answer.option(option::ETAG).map(Box::from);
-        if download.block > 0 && tag != download.tag {
+        if download.block > 0 && tag.is_some() && download.tag.is_some() && tag != download.tag {
             // Another image is there now.
             (download.block, download.bytes, download.tag) = (0, 0, None);
+            download.restarts += 1;
+            if download.restarts > firmware::MOST_RESTARTS {
+                let reason = "it is another one each time";
+                return self.download_failed(slot, Outcome::ConnectionLost, reason, events);
+            }
             return self.dirty.push(slot);
         }
         let is_full = answer.payload.len() == usize::from(block.size());
@@ -112,7 +126,7 @@ impl Devices {
             let reason = "the server answered another block than the one that was asked for";
             return self.download_failed(slot, Outcome::ConnectionLost, reason, events);
         }
-        download.tag = tag;
+        download.tag = tag.or(download.tag.take());
         download.bytes += answer.payload.len() as u64;
         if block.more {
             // A server may have smaller blocks than were asked for: numbers count those.
