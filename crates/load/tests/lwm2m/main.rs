@@ -365,6 +365,36 @@ fn whoever_else_sends_something_is_not_heard() {
     assert_eq!(rig.count(|event| matches!(event, Event::Incident { .. })), 1, "the garbage of the server");
 }
 
+/// What a device answered may be lost: it restarts once, though the order comes again in its next life.
+#[test]
+fn a_device_restarts_once_however_often_the_order_comes() {
+    let (mut rig, device) = Rig::observed("");
+    let order = request(code::POST, 2, b"r", "/3/0/4", &[], b"");
+    let done = rig.ask(device, &order);
+    rig.register("rd/6");
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Disconnected { .. })) == 1);
+    rig.send(device, &order);
+    assert_eq!(rig.next().1, done, "it is answered as before");
+    assert!(rig.is_silent(Nanos::from_millis(50)), "and nothing else is done");
+    assert_eq!(rig.count(|event| matches!(event, Event::Disconnected { .. })), 1);
+}
+
+/// It is equal to nothing, itself included: whoever observed it would be notified without end.
+#[test]
+fn a_server_cannot_write_what_is_no_number() {
+    let (mut rig, device) =
+        Rig::observed("lwm2m: { resources: { 3303/0/5601: { value: 1.5, writable: true } } }");
+    for (id, number) in (10..).zip([f64::NAN, f64::INFINITY, 2.5]) {
+        let (mut body, path) = (Vec::new(), Path::resource(3303, 0, 5601));
+        let value = plimsoll_codec::lwm2m::Value::Float(number);
+        payload::write(format::TLV, path, &[(path, value)], &mut body);
+        let tlv = [(option::CONTENT_FORMAT, u32::from(format::TLV))];
+        let answer = rig.ask(device, &request(code::PUT, id, b"w", "/3303/0/5601", &tlv, &body));
+        let expected = if number.is_finite() { code::CHANGED } else { code::BAD_REQUEST };
+        assert_eq!(Message::decode(&answer).unwrap().code, expected, "{number}");
+    }
+}
+
 /// In queue mode, a device listens for a while after it sent something.
 #[test]
 fn a_device_in_queue_mode_sleeps_until_it_has_something_to_say() {

@@ -3,7 +3,7 @@
 use crate::rig::*;
 use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
 use plimsoll_codec::lwm2m::{Path, Value, format, payload};
-use plimsoll_load::driver::{Driver, Event};
+use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_model::Nanos;
 use std::net::SocketAddr;
 
@@ -262,6 +262,20 @@ fn a_bootstrap_server_that_names_nobody_or_another_host_is_a_reason() {
         let is_it = |event: &Event| matches!(event, Event::ConnectFailed { reason, .. } if reason.contains(expected) || uri.is_empty());
         rig.until(|rig| rig.count(is_it) == 1);
     }
+}
+
+#[test]
+fn a_released_device_stays_where_it_is_though_its_bootstrap_server_goes_on() {
+    let mut rig = Rig::new(1, "lwm2m: { bootstrap: true }");
+    let (device, datagram) = next_at_bootstrap(&mut rig);
+    let asked = Message::decode(&datagram).unwrap();
+    rig.bootstrap.send_to(&answer(&asked, code::CHANGED, &OptionList::new()), device).unwrap();
+    rig.until(|rig| rig.count(|event| matches!(event, Event::RoundTrip { .. })) == 1);
+    rig.driver.release(Client::Device(0));
+    let uri = format!("coap://{}", rig.server.local_addr().unwrap());
+    bootstrap(&mut rig, device, &uri);
+    assert!(rig.is_silent(Nanos::from_millis(50)), "nobody wants it to register");
+    assert_eq!(rig.count(|event| matches!(event, Event::Ready { .. } | Event::ConnectFailed { .. })), 0);
 }
 
 #[test]

@@ -20,8 +20,9 @@ const ROOM: usize = 256;
 const CERTIFICATE_ROOM: usize = 32 * (LARGEST_RECORD + HEADER);
 /// The most that a record carries, in bytes, with what encryption adds (RFC 5246 section 6.2.3).
 const LARGEST_RECORD: usize = (1 << 14) + 2048;
-/// What a record of the handshake begins with (RFC 5246 section 6.2.1), and how many encrypted ones are looked at: fewer than the
+/// What records of the handshake begin with (RFC 5246 section 6.2.1), and how many encrypted ones are looked at: fewer than the
 /// library keeps.
+const CHANGE_CIPHER_SPEC: u8 = 20;
 const HANDSHAKE: u8 = 22;
 const MOST_ENCRYPTED: usize = 16;
 /// Bytes before what a record carries.
@@ -101,6 +102,7 @@ impl Terms {
             origin: self.origin,
             began: now,
             secured: false,
+            may_be_encrypted: false,
             encrypted: Vec::new(),
             heard: false,
             next_at: now,
@@ -172,6 +174,8 @@ pub struct Session {
     began: Nanos,
     /// Whether the handshake is over.
     secured: bool,
+    /// Whether the platform has said that it encrypts from now on.
+    may_be_encrypted: bool,
     /// Sequence numbers of encrypted records of the handshake.
     encrypted: Vec<[u8; 6]>,
     /// Whether anything of DTLS ever came.
@@ -218,16 +222,20 @@ impl Session {
         Ok(ended)
     }
 
-    /// Whether a record may be looked at while the handshake goes on. What is encrypted is a part of it once: its last message. All
-    /// else is of an earlier session, or came twice; the library gives up on the one, and does not survive the other.
+    /// Whether a record may be looked at while the handshake goes on. What is encrypted is a part of it once: its last message, after
+    /// the one that says so. All else is of an earlier session, or came twice; the library gives up on the one, and does not survive
+    /// the other.
     fn belongs_to_handshake(&mut self, record: &[u8]) -> bool {
         let &[kind, _, _, first, second, ref rest @ ..] = record else { return true };
         if (first, second) == (0, 0) {
+            self.may_be_encrypted |= kind == CHANGE_CIPHER_SPEC;
             return true;
         }
         let Some((sequence, _)) = rest.split_first_chunk::<6>() else { return false };
-        let is_new =
-            kind == HANDSHAKE && self.encrypted.len() < MOST_ENCRYPTED && !self.encrypted.contains(sequence);
+        let is_new = self.may_be_encrypted
+            && kind == HANDSHAKE
+            && self.encrypted.len() < MOST_ENCRYPTED
+            && !self.encrypted.contains(sequence);
         if is_new {
             self.encrypted.push(*sequence);
         }
@@ -519,6 +527,29 @@ pub mod tests {
         session.incoming(&answers[0], later).unwrap();
         let last = server.take(Some(&session.outgoing().unwrap()), instant(session.origin, later));
         assert_eq!(session.incoming(&last[0], later), Ok(Some(later)));
+    }
+
+    /// As an overloaded server sends them, late, to whoever has begun anew from the same address.
+    #[test]
+    fn records_of_an_earlier_session_do_not_end_a_handshake() {
+        let (mut session, mut server) = pair();
+        session.tick(Nanos::ZERO).unwrap();
+        let hello = session.outgoing().unwrap();
+        for kind in [20, 21, 22, 23] {
+            for sequence in (0..100).chain(0..100) {
+                let stale = [kind, 0xfe, 0xfd, 0, 1, 0, 0, 0, 0, 0, sequence, 0, 4, 1, 2, 3, 4];
+                let _ = session.incoming(&stale, Nanos::ZERO);
+            }
+        }
+        let (mut to_server, mut ended) = (vec![hello], None);
+        for _ in 0..3 {
+            let answers: Vec<_> = to_server.iter().flat_map(|datagram| server.incoming(datagram)).collect();
+            for answer in &answers {
+                ended = session.incoming(answer, Nanos::ZERO).unwrap().or(ended);
+            }
+            to_server = std::iter::from_fn(|| session.outgoing()).collect();
+        }
+        assert_eq!(ended, Some(Nanos::ZERO));
     }
 
     #[test]
