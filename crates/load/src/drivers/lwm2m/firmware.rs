@@ -115,7 +115,11 @@ pub fn place(uri: &str, (server, is_secured): (IpAddr, bool)) -> Result<(u16, Bo
             (address.or((host == "localhost" && server.is_loopback()).then_some(server)), port)
         }
     };
-    if host == Some(server) && !path.is_empty() { Ok((port, path.into())) } else { Err(Outcome::InvalidUri) }
+    if host == Some(server) && port > 0 && !path.is_empty() {
+        Ok((port, path.into()))
+    } else {
+        Err(Outcome::InvalidUri)
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +138,7 @@ mod tests {
             ("coap://127.0.0.2/fw", four, Err(Outcome::InvalidUri)),
             ("coap://127.0.0.1", four, Err(Outcome::InvalidUri)),
             ("coap://127.0.0.1:x/fw", four, Err(Outcome::InvalidUri)),
+            ("coap://127.0.0.1:0/fw", four, Err(Outcome::InvalidUri)),
             ("fw", four, Err(Outcome::InvalidUri)),
             ("http://127.0.0.1/fw", four, Err(Outcome::UnsupportedProtocol)),
         ] {
