@@ -2,6 +2,7 @@
 
 pub mod coap;
 pub mod credentials;
+pub mod dtls;
 pub mod exposition;
 pub mod hiding;
 pub mod http;

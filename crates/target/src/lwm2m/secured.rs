@@ -2,15 +2,13 @@
 
 use dimpl::crypto::{CryptoProvider, Dtls12CipherSuite, rust_crypto};
 use dimpl::{Config, Dtls, DtlsCertificate, Output, PskResolver};
+use plimsoll_codec::dtls::{HandshakeRecords, LARGEST_HANDSHAKE_MESSAGE, records};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Room for what a session gives, in bytes: a record.
-const ROOM: usize = 17 * 1024;
 
 /// What proves who this server is, and secures datagrams.
 #[derive(Clone)]
@@ -38,8 +36,14 @@ pub struct Secured {
     config: Arc<Config>,
     /// What is shown to devices; `None` where a key proves everything.
     certificate: Option<DtlsCertificate>,
-    sessions: HashMap<SocketAddr, Dtls>,
+    sessions: HashMap<SocketAddr, Session>,
     room: Vec<u8>,
+}
+
+struct Session {
+    dtls: Dtls,
+    /// What came of the handshake; `None` where that is over.
+    handshake: Option<HandshakeRecords>,
 }
 
 /// The one suite, without elliptic curves, which the library would try out before each session.
@@ -58,6 +62,8 @@ pub struct Outcome {
     pub outgoing: Vec<Vec<u8>>,
     /// What it says.
     pub messages: Vec<Vec<u8>>,
+    /// Whether it has closed the session.
+    is_closed: bool,
 }
 
 /// The key of whoever asks.
@@ -94,15 +100,17 @@ impl Secured {
             }
         };
         let config = Arc::new(config.build().map_err(|error| error.to_string())?);
-        Ok(Secured { config, certificate, sessions: HashMap::new(), room: vec![0; ROOM] })
+        let room = vec![0; LARGEST_HANDSHAKE_MESSAGE];
+        Ok(Secured { config, certificate, sessions: HashMap::new(), room })
     }
 
-    fn session(&self, now: Instant) -> Dtls {
+    fn session(&self, now: Instant) -> Session {
         let config = Arc::clone(&self.config);
-        match &self.certificate {
+        let dtls = match &self.certificate {
             Some(certificate) => Dtls::new_12(config, certificate.clone(), now),
             None => Dtls::new_12_psk(config, now),
-        }
+        };
+        Session { dtls, handshake: Some(HandshakeRecords::default()) }
     }
 
     /// Takes in a datagram of a device. One that begins a handshake ends an earlier session of that address.
@@ -114,41 +122,54 @@ impl Secured {
             let session = self.session(now);
             self.sessions.insert(from, session);
         }
-        let Some(session) = self.sessions.get_mut(&from) else { return Outcome::default() };
-        let timed = session.handle_timeout(now);
-        // What is repeated is not to share a datagram with what is new: who knows the one already may put both away.
-        let repeated = self.collect(from).outgoing;
-        let Some(session) = self.sessions.get_mut(&from) else { return Outcome::default() };
-        // What cannot be read is put away (section 4.1.2.7).
-        let _ = timed.and_then(|()| session.handle_packet(datagram));
-        let outcome = self.collect(from);
-        Outcome { outgoing: [repeated, outcome.outgoing].concat(), ..outcome }
+        let mut outcome = Outcome::default();
+        let Some(session) = self.sessions.get_mut(&from) else { return outcome };
+        let mut is_open = session.dtls.handle_timeout(now).is_ok();
+        if session.handshake.is_none() {
+            // What cannot be read is put away (section 4.1.2.7).
+            let _ = is_open.then(|| session.dtls.handle_packet(datagram));
+            session.collect(&mut self.room, &mut outcome);
+        } else {
+            // What is repeated is not to share a datagram with what is new: who knows the one already may put both away.
+            session.collect(&mut self.room, &mut outcome);
+            for record in records(datagram) {
+                if session.handshake.as_mut().is_none_or(|handshake| handshake.take(record)) {
+                    is_open = is_open && session.dtls.handle_packet(record).is_ok();
+                    session.collect(&mut self.room, &mut outcome);
+                }
+            }
+        }
+        if outcome.is_closed {
+            self.sessions.remove(&from);
+        }
+        outcome
     }
 
     /// Secures a message for a device; nothing where it has no session.
     pub fn secure(&mut self, to: SocketAddr, message: &[u8]) -> Vec<Vec<u8>> {
-        let Some(session) = self.sessions.get_mut(&to) else { return Vec::new() };
-        let _ = session.send_application_data(message);
-        self.collect(to).outgoing
+        let mut outcome = Outcome::default();
+        if let Some(session) = self.sessions.get_mut(&to) {
+            let _ = session.dtls.send_application_data(message);
+            session.collect(&mut self.room, &mut outcome);
+        }
+        outcome.outgoing
     }
+}
 
-    fn collect(&mut self, of: SocketAddr) -> Outcome {
-        let (mut outcome, mut is_closed) = (Outcome::default(), false);
-        let Some(session) = self.sessions.get_mut(&of) else { return outcome };
+impl Session {
+    /// Adds what a session gives.
+    fn collect(&mut self, room: &mut Vec<u8>, outcome: &mut Outcome) {
         loop {
-            match session.poll_output(&mut self.room) {
+            match self.dtls.poll_output(room) {
                 Output::Packet(datagram) => outcome.outgoing.push(datagram.to_vec()),
                 Output::ApplicationData(message) => outcome.messages.push(message.to_vec()),
-                Output::BufferTooSmall { needed } => self.room.resize(needed, 0),
-                Output::CloseNotify => is_closed = true,
-                Output::Timeout(_) => break,
+                Output::BufferTooSmall { needed } => room.resize(needed, 0),
+                Output::Connected => self.handshake = None,
+                Output::CloseNotify => outcome.is_closed = true,
+                Output::Timeout(_) => return,
                 _ => {}
             }
         }
-        if is_closed {
-            self.sessions.remove(&of);
-        }
-        outcome
     }
 }
 
@@ -175,7 +196,7 @@ mod tests {
     /// How long the handshake takes with the slowest of many devices, over a network that loses one of so many datagrams.
     fn slowest(secured: &mut Secured, every: u64, first: u16) -> Duration {
         let began = Instant::now();
-        let mut room = vec![0; ROOM];
+        let mut room = vec![0; LARGEST_HANDSHAKE_MESSAGE];
         let mut waiting: Vec<(Instant, u16, Dtls)> =
             (0..DEVICES).map(|port| (began, port, device(began))).collect();
         let (mut now, mut count) = (began, 0_u64);
@@ -204,6 +225,31 @@ mod tests {
             }
         }
         now - began
+    }
+
+    /// As they come late of a device that has begun again from the same address.
+    #[test]
+    fn records_of_an_earlier_session_do_not_end_a_handshake() {
+        let mut secured = Secured::new(&Secret::Key("sesame".into())).unwrap();
+        let (now, from) = (Instant::now(), SocketAddr::from(([127, 0, 0, 1], 1000)));
+        let (mut device, mut room) = (device(now), vec![0; LARGEST_HANDSHAKE_MESSAGE]);
+        device.handle_timeout(now).unwrap();
+        let mut is_connected = false;
+        while !is_connected {
+            match device.poll_output(&mut room) {
+                Output::Packet(datagram) => {
+                    let answers = secured.incoming(from, datagram, now).outgoing;
+                    for kind in [21, 22, 23] {
+                        let stale = [kind, 0xfe, 0xfd, 0, 1, 0, 0, 0, 0, 0, 9, 0, 4, 1, 2, 3, 4];
+                        (0..3).for_each(|_| drop(secured.incoming(from, &stale, now)));
+                    }
+                    answers.iter().for_each(|answer| device.handle_packet(answer).unwrap());
+                }
+                Output::Connected => is_connected = true,
+                Output::Timeout(_) => panic!("the handshake does not go on"),
+                _ => {}
+            }
+        }
     }
 
     /// A loss delays a handshake by the time to the repetition, which doubles from 1 s (RFC 6347 section 4.2.4.1): three losses one

@@ -4,6 +4,7 @@
 use super::certificates::{Certificates, Check};
 use dimpl::crypto::{CryptoProvider, Dtls12CipherSuite, rust_crypto};
 use dimpl::{Config, ConfigBuilder, Dtls, Error, Output, PskResolver, SecurityError, TimeoutError};
+use plimsoll_codec::dtls::{HandshakeRecords, LARGEST_HANDSHAKE_MESSAGE, records};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{DtlsPlan, ProofPlan, PskPlan};
 use std::collections::VecDeque;
@@ -14,19 +15,6 @@ use std::time::{Duration, Instant};
 const REPETITIONS: usize = 30;
 /// Room for what a session gives, in bytes; grows where a record is larger, for there may be many sessions.
 const ROOM: usize = 256;
-
-/// The same until a platform's certificate was looked at, for which the library does not ask: all that it keeps of a handshake, which
-/// are so many datagrams of a record each. What is not written to takes no memory.
-const CERTIFICATE_ROOM: usize = 32 * (LARGEST_RECORD + HEADER);
-/// The most that a record carries, in bytes, with what encryption adds (RFC 5246 section 6.2.3).
-const LARGEST_RECORD: usize = (1 << 14) + 2048;
-/// What records of the handshake begin with (RFC 5246 section 6.2.1), and how many encrypted ones are looked at: fewer than the
-/// library keeps.
-const CHANGE_CIPHER_SPEC: u8 = 20;
-const HANDSHAKE: u8 = 22;
-const MOST_ENCRYPTED: usize = 16;
-/// Bytes before what a record carries.
-const HEADER: usize = 13;
 
 /// What the sessions of a shard's clients have in common.
 pub struct Terms {
@@ -94,16 +82,15 @@ impl Terms {
             }
         };
         dtls.set_active(true);
-        let room = vec![0; if check.is_some() { CERTIFICATE_ROOM } else { ROOM }];
+        // For a certificate the library does not ask for room. What is not written to takes no memory.
+        let room = vec![0; if check.is_some() { LARGEST_HANDSHAKE_MESSAGE } else { ROOM }];
         Ok(Session {
             dtls,
             name,
             check,
             origin: self.origin,
             began: now,
-            secured: false,
-            may_be_encrypted: false,
-            encrypted: Vec::new(),
+            handshake: Some(HandshakeRecords::default()),
             heard: false,
             next_at: now,
             out: VecDeque::new(),
@@ -134,22 +121,6 @@ fn is_record(datagram: &[u8]) -> bool {
     matches!(datagram, [20..=23, 0xfe, ..])
 }
 
-/// The records of a datagram (RFC 6347 section 4.1); what is none is the last one.
-fn records(mut datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let length = match datagram {
-            [] => return None,
-            [_, _, _, _, _, _, _, _, _, _, _, high, low, ..] => {
-                HEADER + usize::from(u16::from_be_bytes([*high, *low]))
-            }
-            _ => datagram.len(),
-        };
-        let (record, rest) = datagram.split_at_checked(length).unwrap_or((datagram, &[]));
-        datagram = rest;
-        Some(record)
-    })
-}
-
 fn instant(origin: Instant, now: Nanos) -> Instant {
     origin + Duration::from_nanos(u64::try_from(now.0).unwrap_or_default())
 }
@@ -172,12 +143,8 @@ pub struct Session {
     check: Option<Arc<Check>>,
     origin: Instant,
     began: Nanos,
-    /// Whether the handshake is over.
-    secured: bool,
-    /// Whether the platform has said that it encrypts from now on.
-    may_be_encrypted: bool,
-    /// Sequence numbers of encrypted records of the handshake.
-    encrypted: Vec<[u8; 6]>,
+    /// What came of the handshake; `None` where that is over.
+    handshake: Option<HandshakeRecords>,
     /// Whether anything of DTLS ever came.
     heard: bool,
     /// When its timer is due, while the handshake goes on.
@@ -205,41 +172,19 @@ impl Session {
     pub fn incoming(&mut self, datagram: &[u8], now: Nanos) -> Result<Option<Nanos>, String> {
         self.heard |= is_record(datagram);
         let refreshed = self.dtls.handle_timeout(instant(self.origin, now));
-        if self.secured {
+        if self.handshake.is_none() {
             let outcome = refreshed.and_then(|()| self.dtls.handle_packet(datagram));
             return self.drain(now, outcome);
         }
-        // A server that is asked again may put what it repeats before what is new. The library puts a datagram away as a
-        // whole when it knows its first record already.
+        // A server that is asked again may put what it repeats before what is new.
         let mut ended = self.drain(now, refreshed)?;
         for record in records(datagram) {
-            if !self.belongs_to_handshake(record) {
-                continue;
+            if self.handshake.as_mut().is_none_or(|handshake| handshake.take(record)) {
+                let outcome = self.dtls.handle_packet(record);
+                ended = self.drain(now, outcome)?.or(ended);
             }
-            let outcome = self.dtls.handle_packet(record);
-            ended = self.drain(now, outcome)?.or(ended);
         }
         Ok(ended)
-    }
-
-    /// Whether a record may be looked at while the handshake goes on. What is encrypted is a part of it once: its last message, after
-    /// the one that says so. All else is of an earlier session, or came twice; the library gives up on the one, and does not survive
-    /// the other.
-    fn belongs_to_handshake(&mut self, record: &[u8]) -> bool {
-        let &[kind, _, _, first, second, ref rest @ ..] = record else { return true };
-        if (first, second) == (0, 0) {
-            self.may_be_encrypted |= kind == CHANGE_CIPHER_SPEC;
-            return true;
-        }
-        let Some((sequence, _)) = rest.split_first_chunk::<6>() else { return false };
-        let is_new = self.may_be_encrypted
-            && kind == HANDSHAKE
-            && self.encrypted.len() < MOST_ENCRYPTED
-            && !self.encrypted.contains(sequence);
-        if is_new {
-            self.encrypted.push(*sequence);
-        }
-        is_new
     }
 
     /// Secures a message.
@@ -275,7 +220,7 @@ impl Session {
 
     /// When to let time pass; `None` where nothing waits for it.
     pub fn wakes_at(&self) -> Option<Nanos> {
-        (!self.secured).then_some(self.next_at)
+        self.handshake.is_some().then_some(self.next_at)
     }
 
     fn drain(&mut self, now: Nanos, outcome: Result<(), Error>) -> Result<Option<Nanos>, String> {
@@ -288,9 +233,8 @@ impl Session {
                 Output::ApplicationData(message) => self.clear.push_back(message.to_vec()),
                 Output::BufferTooSmall { needed } => self.room.resize(needed, 0),
                 Output::Connected => {
-                    self.secured = true;
+                    self.handshake = None;
                     self.room = vec![0; ROOM];
-                    self.encrypted = Vec::new();
                     ended = Some(now - self.began);
                 }
                 Output::PeerCert(certificate) => {
@@ -348,7 +292,9 @@ impl Session {
     /// What an alert means where certificates say who is who (RFC 5246 section 7.2.2).
     fn told_of_alert_with_certificates(&self, description: u8) -> String {
         match description {
-            _ if self.secured => format!("the platform ended the DTLS session (alert {description})"),
+            _ if self.handshake.is_none() => {
+                format!("the platform ended the DTLS session (alert {description})")
+            }
             40 | 47 | 71 => format!(
                 "the platform refused the DTLS handshake (alert {description}): it has no cipher suite of ECDHE_ECDSA with \
                  AES-GCM or ChaCha20, or wants no certificate"
@@ -366,7 +312,7 @@ impl Session {
         let name = &self.name;
         match description {
             _ if self.check.is_some() => self.told_of_alert_with_certificates(description),
-            20 | 51 if !self.secured => format!(
+            20 | 51 if self.handshake.is_some() => format!(
                 "the platform has another key for the identity `{name}` (alert {description}); look at `coap.dtls.key`"
             ),
             115 => {
@@ -374,11 +320,13 @@ impl Session {
                     "the platform does not know the identity `{name}` (alert 115); look at `coap.dtls.identity`"
                 )
             }
-            40 | 47 | 71 if !self.secured => format!(
+            40 | 47 | 71 if self.handshake.is_some() => format!(
                 "the platform refused the DTLS handshake (alert {description}): it does not know the identity `{name}` \
                  of `coap.dtls`, or does not speak TLS_PSK_WITH_AES_128_CCM_8"
             ),
-            _ if self.secured => format!("the platform ended the DTLS session (alert {description})"),
+            _ if self.handshake.is_none() => {
+                format!("the platform ended the DTLS session (alert {description})")
+            }
             _ => format!("the platform refused the DTLS handshake (alert {description})"),
         }
     }
@@ -550,14 +498,6 @@ pub mod tests {
             to_server = std::iter::from_fn(|| session.outgoing()).collect();
         }
         assert_eq!(ended, Some(Nanos::ZERO));
-    }
-
-    #[test]
-    fn what_is_no_record_is_handed_on_as_it_is() {
-        let of = |datagram: &'static [u8]| records(datagram).collect::<Vec<_>>();
-        assert_eq!(of(b""), Vec::<&[u8]>::new());
-        assert_eq!(of(b"short"), [b"short"]);
-        assert_eq!(of(&[22; 40]), [[22; 40]]);
     }
 
     #[test]
