@@ -107,7 +107,7 @@ struct Device {
     lives: u16,
     /// The port of the server that it is registered at.
     port: u16,
-    /// When it sent something last.
+    /// In queue mode, when it sent something last.
     sent_at: Nanos,
     /// When its standing changes by itself, when its registration is renewed, when a message that waits may go, and when it is
     /// looked at what is observed.
@@ -429,14 +429,21 @@ impl Devices {
         }
     }
 
-    /// Notes that the kernel has a datagram, when the call that handed it over began, and tells it.
-    pub fn was_sent(&mut self, outgoing: &Outgoing, at: Nanos, events: &mut Vec<Event>) {
+    /// A device in queue mode listens for a while after it has sent something.
+    fn keep_awake(&mut self, outgoing: &Outgoing, at: Nanos) {
         let slot = match outgoing {
             Outgoing::Exchange(place, _) => self.exchanges.get(*place).map(|own| own.device),
             Outgoing::Answer(slot, ..) => Some(*slot),
         };
         if let Some(own) = slot.and_then(|slot| self.devices.get_mut(slot as usize)) {
             own.sent_at = at;
+        }
+    }
+
+    /// Notes that the kernel has a datagram, when the call that handed it over began, and tells it.
+    pub fn was_sent(&mut self, outgoing: &Outgoing, at: Nanos, events: &mut Vec<Event>) {
+        if self.plan.awake.is_some() {
+            self.keep_awake(outgoing, at);
         }
         let &Outgoing::Exchange(place, _) = outgoing else { return };
         let (chance, until) = (self.random.fraction(), self.until(place));

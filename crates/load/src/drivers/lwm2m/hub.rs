@@ -28,9 +28,10 @@ pub struct Hub {
     platform: SocketAddr,
     ways: Ways,
     sources: Sources,
-    /// After how long a device has another port, and the how manieth port each has sent from last: a NAT that has forgotten it lets
-    /// nothing in. Without ports that change there are none.
+    /// After how long a device has another port.
     rebinding: Option<Nanos>,
+    /// The how manieth port each device has sent from last, where they share sockets and ports change: a NAT that has forgotten that
+    /// one lets nothing in.
     turns: Vec<u64>,
     /// Datagrams that found no room at shared sockets, as they were taken.
     taken: u32,
@@ -111,7 +112,8 @@ impl Hub {
             }
             _ => Ways::Own((0..share.count(devices)).map(|_| None).collect()),
         };
-        let turns = vec![0; rebinding.map_or(0, |_| share.count(devices) as usize)];
+        let remembered = rebinding.filter(|_| matches!(ways, Ways::Shared(..)));
+        let turns = vec![0; remembered.map_or(0, |_| share.count(devices) as usize)];
         Ok(Hub { share, devices, platform, ways, sources, rebinding, turns, taken: 0 })
     }
 

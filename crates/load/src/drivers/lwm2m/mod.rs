@@ -265,10 +265,10 @@ impl Part for Lwm2mDriver {
     }
 
     fn next_timer(&self) -> Nanos {
-        let of_sessions = self.sessions.as_ref().map_or(Nanos::MAX, Sessions::next_timer);
         if self.devices.is_dirty() && !self.is_crowded {
             return self.clock.now();
         }
+        let of_sessions = self.sessions.as_ref().map_or(Nanos::MAX, Sessions::next_timer);
         let next = self.devices.next_timer().min(of_sessions);
         if self.is_crowded { next.min(self.clock.now() + CROWDED) } else { next }
     }

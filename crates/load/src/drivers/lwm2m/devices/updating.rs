@@ -20,26 +20,18 @@ impl Devices {
                 self.end_download(slot);
                 self.stands(slot, State::Idle, Outcome::None);
             }
-            Order::Install if self.state(slot) == State::Downloaded as i64 => {
+            Order::Install => {
                 self.stands(slot, State::Updating, Outcome::None);
                 let at = now + self.plan.firmware.unwrap_or_default();
                 self.rare(slot, |rare| rare.installs_at = Some(at));
                 self.wake(slot);
             }
-            Order::Install => {}
         }
     }
 
     fn rare(&mut self, slot: u32, change: impl FnOnce(&mut Rare)) {
         if let Some(own) = self.devices.get_mut(slot as usize) {
             change(own.rare.get_or_insert_default());
-        }
-    }
-
-    fn state(&self, slot: u32) -> i64 {
-        match self.devices.get(slot as usize).and_then(|own| own.own.written(STATE)) {
-            Some(Given::Integer(state)) => *state,
-            _ => State::Idle as i64,
         }
     }
 
