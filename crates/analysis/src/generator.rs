@@ -13,6 +13,11 @@ pub struct Generator {
     #[serde(serialize_with = "observed")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]
     pub lateness: TimeSummary,
+    /// For how long the load thread was at work while an operation was late, of operations that were late by more than 0.5 ms; null
+    /// where none was.
+    #[serde(serialize_with = "observed")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]
+    pub at_work_when_late: TimeSummary,
     /// Read minus received by the kernel; null where nothing was received.
     #[serde(serialize_with = "observed")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]

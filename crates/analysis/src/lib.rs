@@ -118,8 +118,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         objectives: record.terms.objectives.level.iter().map(ToString::to_string).collect(),
         generator: summary::generator_over(
             &levels,
-            over_levels(Metric::Lateness),
-            over_levels(Metric::ReceiverLag),
+            [Metric::Lateness, Metric::AtWorkWhenLate, Metric::ReceiverLag].map(over_levels),
         ),
         connect_time: TimeSummary::of(&connect_time.into_iter().collect::<Vec<_>>(), true),
         wire: wire::WireSummary::of(&record.set_up.counts, |metric| {

@@ -232,7 +232,8 @@ impl<'a> Seen<'a> {
     /// The generator's health, and whether the level measured the platform; why not, where it did not.
     fn generator(&self, level: &mut LevelSummary) -> Option<String> {
         let Seen { record, terms, hold, .. } = *self;
-        let times = [Metric::Lateness, Metric::ReceiverLag].map(|metric| self.time(metric));
+        let times = [Metric::Lateness, Metric::AtWorkWhenLate, Metric::ReceiverLag];
+        let times = times.map(|metric| self.time(metric));
         let (generator, wait_per_turn) = generator(record, &self.counts, times);
         let q = validity::quantile(terms);
         let tail = |metric| self.merged(metric).quantile(q).map(Nanos::as_secs_f64);
@@ -243,12 +244,20 @@ impl<'a> Seen<'a> {
             lateness: tail(Metric::Lateness),
             receiver_lag: tail(Metric::ReceiverLag),
             wait_per_turn,
-            at_work_when_late: at_work_when_late(record, validity::bound(terms, hold)),
+            late_by_own_work: self.late_by_own_work(validity::bound(terms, hold)),
             stood_still: level.stood_still,
         };
         let (validity, why_invalid) = validity::judge(&self.counts, &generator, &evidence, terms);
         (level.generator, level.validity) = (generator, validity);
         why_invalid
+    }
+
+    /// The share of what was due that was late by more than so many seconds of the load threads' own work.
+    fn late_by_own_work(&self, bound: f64) -> Option<f64> {
+        let at_work = self.merged(Metric::AtWorkWhenLate);
+        let late = at_work.count_above(Nanos::from_secs_f64(bound.min(1e6)));
+        let due = self.counts.due + self.counts.queries;
+        (at_work.count() > 0).then(|| late as f64 / due.max(1) as f64)
     }
 }
 
@@ -279,28 +288,6 @@ fn populations(record: &LevelRecord, terms: &Terms) -> Vec<PopulationLevel> {
         }
     };
     with_devices.map(level).collect()
-}
-
-/// Processor that the busiest load thread used in the samples in which operations or readings were later than the bound, each
-/// by how many were; 1 for a whole one. `None` where none was, or no thread was read.
-fn at_work_when_late(record: &LevelRecord, bound: f64) -> Option<f64> {
-    let bound = Nanos::from_secs_f64(bound.min(1e6));
-    let (mut weight, mut sum) = (0.0, 0.0);
-    for (position, sample) in (0u16..).zip(&record.samples) {
-        let Some(sample) = sample else { continue };
-        let late = |metric| sample.histograms.get(&metric).map_or(0, |times| times.count_above(bound));
-        let late = (late(Metric::Lateness) + late(Metric::ReceiverLag)) as f64;
-        // A reading that came after a hiccup covers the samples before it, too.
-        let reading = record.threads.iter().filter(|reading| reading.sample >= position);
-        let next = reading.clone().map(|reading| reading.sample).min();
-        let used = reading.filter(|reading| Some(reading.sample) == next && reading.wall > Nanos::ZERO);
-        let Some(busiest) = used.map(|reading| reading.cpu.0 as f64 / reading.wall.0 as f64).reduce(f64::max)
-        else {
-            continue;
-        };
-        (weight, sum) = (weight + late, sum + late * busiest);
-    }
-    (weight > 0.0).then(|| sum / weight)
 }
 
 /// For how long load threads stood still, in seconds: as long as the thread that watches them did, no longer than nothing was
@@ -347,7 +334,7 @@ fn backlog_slope(record: &LevelRecord) -> Option<f64> {
 fn generator(
     record: &LevelRecord,
     counts: &Counts,
-    [lateness, receiver_lag]: [TimeSummary; 2],
+    [lateness, at_work_when_late, receiver_lag]: [TimeSummary; 3],
 ) -> (Generator, Option<f64>) {
     let readings = &record.threads;
     let wall: Nanos = readings.iter().map(|reading| reading.wall).sum();
@@ -364,6 +351,7 @@ fn generator(
     let turns = readings.iter().map(|reading| reading.timeslices).fold(0, u64::saturating_add);
     let generator = Generator {
         lateness,
+        at_work_when_late,
         receiver_lag,
         cpu: (0..threads).map(of_thread).collect(),
         run_delay: share(run_delay),

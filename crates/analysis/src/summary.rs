@@ -114,8 +114,7 @@ impl Summary {
 /// The levels' generators in one: times as given, the rest averaged.
 pub(crate) fn generator_over(
     levels: &[LevelSummary],
-    lateness: TimeSummary,
-    receiver_lag: TimeSummary,
+    [lateness, at_work_when_late, receiver_lag]: [TimeSummary; 3],
 ) -> Generator {
     let average =
         |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
@@ -125,6 +124,7 @@ pub(crate) fn generator_over(
     };
     Generator {
         lateness,
+        at_work_when_late,
         receiver_lag,
         cpu: (0..threads).map(of_thread).collect(),
         run_delay: average(levels.iter().filter_map(|level| level.generator.run_delay).collect()),

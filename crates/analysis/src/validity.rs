@@ -21,9 +21,6 @@ const STOOD_STILL: f64 = 0.02;
 
 /// Share of its processor beyond which a load thread may have been the limit.
 const BUSY: f64 = 0.9;
-/// Share of its processor that the busiest load thread must have used while operations were late, for the generator to be
-/// the reason: one that had nothing to do was not woken.
-const AT_WORK: f64 = 0.5;
 
 /// The bound in seconds that lateness and receiver lag of a valid level of so many seconds stay within. A scenario without
 /// an objective on times has the widest.
@@ -52,9 +49,9 @@ pub struct Evidence {
     pub receiver_lag: Option<f64>,
     /// Mean time that a load thread waited for a processor each time it had become runnable.
     pub wait_per_turn: Option<f64>,
-    /// Processor that the busiest load thread used in the samples in which operations were late, each by how many were; 1
-    /// for a whole one.
-    pub at_work_when_late: Option<f64>,
+    /// The share of what was due that was late by more than the bound while its load thread was at work, the time left out in which
+    /// that thread slept or had no processor. `None` of a record that does not tell.
+    pub late_by_own_work: Option<f64>,
     /// For how long this process stood still.
     pub stood_still: f64,
 }
@@ -80,26 +77,30 @@ pub fn judge(
         return (Validity::HostBound, Some(reason));
     }
     let own_fault = generator_fault(counts, evidence, bound)
-        .map(|reason| (Validity::GeneratorBound, reason))
-        .or_else(|| receiver_fault(evidence, bound).map(|reason| (Validity::ReceiverBound, reason)));
-    let Some((validity, reason)) = own_fault else { return (Validity::Valid, None) };
+        .map(|(reason, allowed)| (Validity::GeneratorBound, reason, Some(allowed)))
+        .or_else(|| receiver_fault(evidence, bound).map(|reason| (Validity::ReceiverBound, reason, None)));
+    let Some((validity, reason, allowed)) = own_fault else { return (Validity::Valid, None) };
     // Threads that sent in time were woken in time: what they read late they read slowly.
-    let idle = if validity == Validity::GeneratorBound { evidence.at_work_when_late } else { Some(1.0) };
-    match kept(generator, idle) {
+    let woken_late =
+        evidence.late_by_own_work.zip(allowed).and_then(|(own, allowed)| woken_late(own, allowed));
+    let by_host = kept_by_host(generator)
+        .map(|kept| format!("the host kept {:.0} % of the time from our threads", kept * 100.0))
+        .or(woken_late);
+    match by_host {
         Some(why) => (Validity::HostBound, Some(format!("{reason}; {why}"))),
         None => (validity, Some(reason)),
     }
 }
 
-/// Why the host and not our own work made us late or slow; `None` where it was our work, or that is not known.
-fn kept(generator: &Generator, at_work: Option<f64>) -> Option<String> {
-    if let Some(kept) = kept_by_host(generator) {
-        return Some(format!("the host kept {:.0} % of the time from our threads", kept * 100.0));
-    }
-    let busiest = generator.cpu.iter().flatten().copied().reduce(f64::max);
-    let at_work = at_work.or(busiest).filter(|&at_work| at_work < AT_WORK)?;
-    let share = at_work * 100.0;
-    Some(format!("the host woke the load threads late: the busiest used {share:.0} % of its processor then"))
+/// Why the host and not our own work made us late; `None` where our work alone made a share late that is not allowed.
+fn woken_late(by_own_work: f64, allowed: f64) -> Option<String> {
+    let (share, allowed) = (by_own_work * 100.0, allowed * 100.0);
+    (share <= allowed).then(|| {
+        format!(
+            "the host let the load threads run late: by their own work alone, {share:.2} % would have been as late \
+             ({allowed:.1} % may be)"
+        )
+    })
 }
 
 /// The share of the time that the host kept from the load threads, where that is too much.
@@ -127,17 +128,19 @@ pub fn excuse(generator: &Generator) -> Option<(Validity, String)> {
     })
 }
 
-fn generator_fault(counts: &Counts, evidence: &Evidence, bound: f64) -> Option<String> {
+/// Why we were late, and the share of what was due that may be as late.
+fn generator_fault(counts: &Counts, evidence: &Evidence, bound: f64) -> Option<(String, f64)> {
     let missed = counts.never_ready as f64 / counts.due.max(1) as f64;
     if missed > NEVER_READY {
         let share = missed * 100.0;
-        return Some(format!("the generator never took up {share:.1} % of what was due (bound 0.1 %)"));
+        let reason = format!("the generator never took up {share:.1} % of what was due (bound 0.1 %)");
+        return Some((reason, NEVER_READY));
     }
     let lateness = evidence.lateness?;
     (lateness > bound).then(|| {
         let (lateness, bound) = (Nanos::from_secs_f64(lateness), Nanos::from_secs_f64(bound));
         let at = percentile(evidence.q);
-        format!("the generator was late by {lateness} at {at} (bound {bound})")
+        (format!("the generator was late by {lateness} at {at} (bound {bound})"), 1.0 - evidence.q)
     })
 }
 
@@ -166,7 +169,7 @@ mod tests {
             q: 0.99,
             hold: 10.0,
             lateness: Some(p99),
-            at_work_when_late: Some(0.8),
+            late_by_own_work: Some(0.5),
             ..Evidence::default()
         }
     }
@@ -193,7 +196,7 @@ mod tests {
         assert_eq!(validity(counts, &starved, &late(0.0001)), Validity::Valid);
         let waiting = Evidence { wait_per_turn: Some(0.002), ..late(0.0001) };
         assert_eq!(validity(counts, &calm, &waiting), Validity::HostBound);
-        let idle = Evidence { at_work_when_late: Some(0.04), ..late(0.0011) };
+        let idle = Evidence { late_by_own_work: Some(0.004), ..late(0.0011) };
         assert_eq!(validity(counts, &calm, &idle), Validity::HostBound, "it had nothing to do and was late");
     }
 
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn slow_reading_counts_against_the_receiver() {
-        let slow = Evidence { receiver_lag: Some(0.01), at_work_when_late: Some(0.04), ..late(0.0) };
+        let slow = Evidence { receiver_lag: Some(0.01), late_by_own_work: Some(0.0), ..late(0.0) };
         assert_eq!(validity(Counts::default(), &Generator::default(), &slow), Validity::ReceiverBound);
         let starved = Generator { run_delay: Some(0.2), ..Generator::default() };
         assert_eq!(validity(Counts::default(), &starved, &slow), Validity::HostBound);

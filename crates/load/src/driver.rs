@@ -3,6 +3,7 @@
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::record::ObservedDevices;
 use plimsoll_model::{Counts, Nanos};
+use rustix::time::{ClockId, clock_gettime};
 use std::ops::AddAssign;
 
 /// A connection of the simulated population.
@@ -397,6 +398,12 @@ pub trait Driver {
     /// The time on the run's clock.
     fn now(&self) -> Nanos;
 
+    /// The processor time that the shard's thread has used.
+    fn processor_time(&self) -> Nanos {
+        let used = clock_gettime(ClockId::ThreadCPUTime);
+        Nanos(used.tv_sec * 1_000_000_000 + used.tv_nsec)
+    }
+
     /// Begins to connect a client of this shard, unless it is connected or connecting already: then it returns `false`.
     /// Its fate comes as an event.
     fn connect(&mut self, client: Client) -> bool;
@@ -442,6 +449,10 @@ pub trait Driver {
 impl<D: Driver + ?Sized> Driver for Box<D> {
     fn now(&self) -> Nanos {
         (**self).now()
+    }
+
+    fn processor_time(&self) -> Nanos {
+        (**self).processor_time()
     }
 
     fn connect(&mut self, client: Client) -> bool {

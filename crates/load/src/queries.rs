@@ -51,8 +51,8 @@ impl Queries {
         if due < self.timeline.hold_end { due } else { Nanos::MAX }
     }
 
-    /// Takes up the next one that is due: the device that it is about, and its number.
-    pub fn take_up(&mut self, now: Nanos, recorder: &mut Recorder) -> Option<(u32, u32)> {
+    /// Takes up the next one that is due: the device that it is about, its number, and when it was due.
+    pub fn take_up(&mut self, now: Nanos, recorder: &mut Recorder) -> Option<(u32, u32, Nanos)> {
         let start = self.timeline.start;
         let by = now.min(self.timeline.hold_end - Nanos(1));
         let due = start + self.arrivals.next_if(|arrival| start + arrival.due <= by)?.due;
@@ -65,7 +65,7 @@ impl Queries {
         let level = u64::from(self.timeline.level);
         let name = [level, (due - start).0.cast_unsigned()];
         let device = random(self.seed, &name).below(u64::from(self.devices));
-        Some((device as u32, number))
+        Some((device as u32, number, due))
     }
 
     /// Books an answer.

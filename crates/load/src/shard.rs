@@ -1,5 +1,6 @@
 //! One load thread: its devices, its subscribers, its driver, its ledger.
 
+mod at_work;
 mod booking;
 mod retries;
 pub(crate) mod workload;
@@ -17,6 +18,7 @@ use crate::run_context::RunContext;
 use crate::share::Share;
 use crate::throttle::Throttle;
 use crate::topology::Topology;
+use at_work::AtWork;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Nanos, RunId};
@@ -160,6 +162,7 @@ pub struct Shard<D: Driver> {
     /// Messages of the level that were sent again, by the status that asked for it.
     repeated: BTreeMap<u16, u64>,
     events: Vec<Event>,
+    at_work: AtWork,
 }
 
 #[derive(Default)]
@@ -262,6 +265,7 @@ impl<D: Driver> Shard<D> {
             run_context: wiring.run_context,
             repeated: BTreeMap::new(),
             events: Vec::new(),
+            at_work: AtWork::default(),
         }
     }
 
@@ -343,6 +347,7 @@ impl<D: Driver> Shard<D> {
     /// One turn: takes up what is due, lets the driver send and wait, books what happened.
     pub fn step(&mut self) {
         let now = self.driver.now();
+        self.at_work.note(now, || self.driver.processor_time());
         self.connect_due(now);
         let more = self.take_up(now);
         self.ask(now);
@@ -382,8 +387,11 @@ impl<D: Driver> Shard<D> {
 
     /// Takes up the queries that are due.
     fn ask(&mut self, now: Nanos) {
-        let Some(queries) = self.level.as_mut().and_then(|level| level.queries.as_mut()) else { return };
-        while let Some((device, query)) = queries.take_up(now, &mut self.recorder) {
+        let Some(level) = &mut self.level else { return };
+        let (Some(queries), timeline) = (&mut level.queries, level.timeline) else { return };
+        while let Some((device, query, due)) = queries.take_up(now, &mut self.recorder) {
+            self.at_work
+                .book(&mut self.recorder, timeline.slot(due), (due, now), || self.driver.processor_time());
             self.driver.ask(self.ledger.known_near(device), query);
         }
     }
@@ -403,37 +411,14 @@ impl<D: Driver> Shard<D> {
         // What is due after the hold is nobody's.
         let by = now.min(timeline.hold_end - Nanos(1));
         for _ in 0..self.batch {
-            match &mut level.workload {
-                Workload::Open(arrivals) => {
-                    let Some(arrival) = arrivals.next_if(|arrival| timeline.start + arrival.due <= now)
-                    else {
-                        return false;
-                    };
-                    let (device, due) = (arrival.device.0, timeline.start + arrival.due);
-                    let booked = self.ledger.ready(&mut self.recorder, &timeline, device, due, now);
-                    if let Some(sequence) = booked {
-                        self.driver.submit(device, sequence);
-                    }
-                }
-                Workload::Closed(slots) => {
-                    let Some(begin) = slots.take_up(by) else { return false };
-                    let booked =
-                        self.ledger.ready(&mut self.recorder, &timeline, begin.device, begin.due, now);
-                    if let Some(sequence) = booked {
-                        slots.begun(begin, sequence);
-                        self.driver.submit(begin.device, sequence);
-                    }
-                }
-                Workload::PartlyOpen(sessions) => {
-                    let Some(begin) = sessions.take_up(by) else { return false };
-                    let booked =
-                        self.ledger.ready(&mut self.recorder, &timeline, begin.device, begin.due, now);
-                    if let Some(sequence) = booked {
-                        sessions.begun(begin, sequence);
-                        self.driver.submit(begin.device, sequence);
-                    }
-                }
-                Workload::Idle => return false,
+            let Some(begin) = level.workload.take_up(timeline.start, by) else { return false };
+            let (device, due) = (begin.device, begin.due);
+            self.at_work
+                .book(&mut self.recorder, timeline.slot(due), (due, now), || self.driver.processor_time());
+            let booked = self.ledger.ready(&mut self.recorder, &timeline, device, due, now);
+            if let Some(sequence) = booked {
+                level.workload.begun(begin, sequence);
+                self.driver.submit(device, sequence);
             }
         }
         true
@@ -458,9 +443,11 @@ impl<D: Driver> Shard<D> {
     /// Books what was due before `end` and is not taken up any more, at most so many; whether there may be more.
     fn give_up(&mut self, end: Nanos, most: usize) -> bool {
         let Some(level) = &mut self.level else { return false };
-        let timeline = level.timeline;
+        let (timeline, now) = (level.timeline, self.driver.now());
         for _ in 0..most {
             let Some(due) = level.workload.give_up(timeline.start, end) else { return false };
+            self.at_work
+                .book(&mut self.recorder, timeline.slot(due), (due, now), || self.driver.processor_time());
             self.ledger.never_ready(&mut self.recorder, &timeline, due);
         }
         true

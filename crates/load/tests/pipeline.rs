@@ -204,6 +204,10 @@ impl Driver for Stalling {
         self.driver.now()
     }
 
+    fn processor_time(&self) -> Nanos {
+        self.driver.processor_time()
+    }
+
     fn connect(&mut self, client: Client) -> bool {
         self.driver.connect(client)
     }

@@ -20,6 +20,8 @@ pub enum Metric {
     DeliveredAfterAcknowledgement,
     /// Due to ready: how late the generator itself was.
     Lateness,
+    /// The part of a lateness in which the load thread was at work; of operations that were hardly late there is none.
+    AtWorkWhenLate,
     /// Kernel receive to read: how late our own reading of a delivery was.
     ReceiverLag,
     /// First SYN to CONNACK of one client.
@@ -57,7 +59,7 @@ pub enum Metric {
 }
 
 /// How many metrics there are.
-pub const METRIC_COUNT: usize = 24;
+pub const METRIC_COUNT: usize = 25;
 
 /// What is known of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +205,16 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         owed: Owed::Nothing,
         observations: Observations::InSamples,
         about: "Ready minus due; null where nothing was due.",
+    },
+    MetricRow {
+        metric: Metric::AtWorkWhenLate,
+        name: "at_work_when_late",
+        key: "generator.at_work_when_late",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "For how long the load thread was at work while an operation was late, of operations that were late by more than 0.5 ms; null where none was.",
     },
     MetricRow {
         metric: Metric::ReceiverLag,

@@ -34,8 +34,8 @@ struct Now {
     slowdowns: VecDeque<Slowdown>,
     /// The processes that are stopped, by nobody but this guard.
     stopped: Vec<Pid>,
-    /// Whether less than the whole quota is left.
-    is_cut: bool,
+    /// The share of the quota that is not left.
+    cut: Option<f64>,
     /// Since when all of it is slowed, in nanoseconds.
     since: Option<i64>,
     /// How long the first slowdown has slowed it so far, in nanoseconds.
@@ -120,7 +120,8 @@ impl Slowing {
         now
     }
 
-    /// Cuts the quota once.
+    /// Cuts the quota once. One that stays as it is for the next slowdown is not written again: the kernel grants it anew whenever it
+    /// is written.
     fn cut<'a>(
         &'a self,
         mut now: MutexGuard<'a, Now>,
@@ -128,10 +129,18 @@ impl Slowing {
         share: f64,
     ) -> MutexGuard<'a, Now> {
         now = self.await_time(now, from);
-        if !now.released && monotonic() < to && self.groups.leave(1.0 - share).is_ok_and(|has_one| has_one) {
-            now.is_cut = true;
+        let is_due = !now.released && monotonic() < to;
+        let leaves = || self.groups.leave(1.0 - share).is_ok_and(|has_one| has_one);
+        let is_cut = is_due && (now.cut == Some(share) || leaves());
+        if is_cut {
+            now.cut = Some(share);
             now.since = Some(monotonic());
             now = self.await_time(now, to);
+        }
+        let goes_on = |next: &Slowdown| next.from <= to && next.how == How::Quota { share };
+        if is_cut && !now.released && now.slowdowns.get(1).is_some_and(goes_on) {
+            now.count();
+        } else {
             self.let_go(&mut now);
         }
         now
@@ -139,14 +148,13 @@ impl Slowing {
 
     /// Lets go on what is slowed right now.
     fn let_go(&self, now: &mut Now) {
-        let end = monotonic();
+        now.count();
         for process in now.stopped.drain(..) {
             // One that was killed meanwhile is no failure.
             let _ = kill_process(process, Signal::CONT);
         }
         // The group is there until this process ends, with a file that it has written before. Where that fails, it is done again later.
-        now.is_cut = now.is_cut && (0..TRIES).all(|_| self.groups.leave(1.0).is_err());
-        now.taken += now.since.take().map_or(0, |since| end - since);
+        now.cut = now.cut.filter(|_| (0..TRIES).all(|_| self.groups.leave(1.0).is_err()));
     }
 
     /// Waits until that time, or until all is released. The kernel is asked to wake this thread at that very time, as by
@@ -169,6 +177,11 @@ impl Slowing {
 }
 
 impl Now {
+    /// Counts for how long it was slowed until now.
+    fn count(&mut self) {
+        self.taken += self.since.take().map_or(0, |since| monotonic() - since);
+    }
+
     /// Stops all that descends from this process, but not what somebody else has stopped, who alone may continue it: when the
     /// last was stopped; `None` where there was none, and where one goes on: it may belong to another user.
     fn stop_all(&mut self) -> Option<i64> {

@@ -243,6 +243,11 @@ impl Simulation {
         self.world().wait(until, happened);
     }
 
+    /// The processor time that the generator has used.
+    pub fn processor_time(&self) -> Nanos {
+        self.world().used.processor
+    }
+
     /// What host and kernel tell.
     pub fn host(&self) -> Host {
         let world = self.world();

@@ -288,6 +288,27 @@ mod alone {
         assert!((0.2..1.3).contains(&used), "{used} s");
     }
 
+    /// Each writing of a quota would grant it anew: ten of them in ten periods would double it.
+    #[test]
+    fn a_quota_that_stays_cut_from_one_order_to_the_next_is_not_granted_anew() {
+        let _bench = Bench::new();
+        let mut platform = bring_up(SCENARIO);
+        let (shell, epoch) = (process_of(&platform, "shell"), monotonic());
+        for place in 1..=10 {
+            let mut part = order(&["shell"], Means::Quota, 0.6, Nanos::from_millis(100 * (place + 1)));
+            part.from = Nanos::from_millis(100 * place);
+            platform.slow(&part, epoch).unwrap();
+        }
+        await_that("cut", || quota(shell) == "20000");
+        let before = processor_time(shell);
+        let doses = await_doses(&mut platform, epoch, 10);
+        let used = processor_time(shell) - before;
+        println!("cut: {used} s of processor time, {doses:?}");
+        assert!(doses.iter().all(|dose| dose.share < 0.61), "{doses:?}");
+        assert!(used < 0.3, "{used} s");
+        await_that("put back", || quota(shell) == "50000");
+    }
+
     #[test]
     fn processors_are_used_beside_the_platform() {
         let _bench = Bench::new();

@@ -63,4 +63,21 @@ load: {{ levels: [400], warm_up: 0s, hold: 3s, samples: 6, drain: 500ms }}
         assert!(run.summary["load_line"].is_null());
         assert_eq!(count(level, "acknowledged"), count(level, "due"), "the broker took everything");
     }
+
+    #[test]
+    fn a_subscriber_that_works_gets_each_message_once() {
+        let broker = ScriptedBroker::start(Script::default());
+        let bench = Bench::new();
+        let run = bench.run(&format!(
+            "name: busy subscriber
+platform: {}
+population: {{ devices: 4, subscribers: {{ count: 1, work: 1500us }} }}
+load: {{ levels: [500], warm_up: 0s, hold: 2s, samples: 4, drain: 10s }}
+",
+            broker.platform()
+        ));
+        let level = run.level(0);
+        let figures = ["delivered", "duplicated", "lost"].map(|figure| count(level, figure));
+        assert_eq!(figures, [count(level, "due"), 0, 0], "{level:#}");
+    }
 }

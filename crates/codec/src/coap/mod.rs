@@ -4,7 +4,7 @@ pub mod block;
 pub mod observe;
 pub mod options;
 
-pub use block::Block;
+pub use block::{Block, MOST_BLOCKS};
 pub use options::{OptionList, Options, option};
 
 /// The version that there is.

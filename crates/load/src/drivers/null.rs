@@ -47,6 +47,11 @@ impl Driver for NullDriver {
         self.now.get()
     }
 
+    /// None: time only passes while the queue serves.
+    fn processor_time(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
     fn connect(&mut self, client: Client) -> bool {
         let ready = Event::Ready { client, took: Nanos::ZERO, again: false };
         self.happens(self.now.get(), ready);

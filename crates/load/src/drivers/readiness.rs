@@ -20,6 +20,8 @@ pub struct Readiness {
     waiting: Waiting,
     /// Whether the last look found something.
     lively: bool,
+    /// Whether the last wait ended without a look, since something was due then.
+    owes_look: bool,
     looks: Looks,
     /// Clients whose next step waits for the platform: their bytes are read at once.
     urgent: u32,
@@ -58,6 +60,7 @@ impl Readiness {
             epoll,
             waiting: Waiting::of(load),
             lively: false,
+            owes_look: false,
             looks: Looks::default(),
             urgent: 0,
             found: Vec::with_capacity(READY),
@@ -100,9 +103,23 @@ impl Readiness {
 
     /// Waits for the network until then at most; [`Readiness::found`] tells what is ready.
     pub fn wait(&mut self, until: Nanos) {
+        if std::mem::take(&mut self.owes_look) {
+            self.look(Nanos::ZERO);
+            if self.lively {
+                return;
+            }
+        }
         let left = until - self.clock.now();
-        if self.urgent == 0 && self.waiting.gather(left, self.lively) {
-            return self.look(Nanos::ZERO);
+        let slept = if self.urgent == 0 { self.waiting.gather(left, self.lively) } else { None };
+        match slept {
+            // What is due goes out before what has come is read.
+            Some(slept) if slept == left => {
+                self.found.clear();
+                self.owes_look = true;
+                return;
+            }
+            Some(_) => return self.look(Nanos::ZERO),
+            None => {}
         }
         let spin = self.waiting.spin;
         self.look(left - spin);
@@ -161,14 +178,12 @@ impl Waiting {
         }
     }
 
-    /// Sleeps for as long; whether it did.
-    pub fn gather(&self, left: Nanos, lively: bool) -> bool {
-        let span = self.gathering(left, lively);
-        if span > Nanos::ZERO {
-            // Cut short by a signal, it only gathers less.
-            let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(span));
-        }
-        span > Nanos::ZERO
+    /// Sleeps for as long; for how long, if it did.
+    pub fn gather(&self, left: Nanos, lively: bool) -> Option<Nanos> {
+        let span = Some(self.gathering(left, lively)).filter(|&span| span > Nanos::ZERO)?;
+        // Cut short by a signal, it only gathers less.
+        let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(span));
+        Some(span)
     }
 }
 
@@ -237,7 +252,7 @@ mod tests {
         assert_eq!(calm.gathering(micros(300), true), micros(10));
         assert_eq!(calm.gathering(Nanos(-5), true), Nanos(-5));
         assert_eq!(spinning.gathering(micros(80), false), Nanos::ZERO);
-        assert!(!calm.gather(Nanos(-5), true), "what is due is not put off");
+        assert_eq!(calm.gather(Nanos(-5), true), None, "what is due is not put off");
     }
 
     /// A segment that overtook a lost one lies in the kernel until that one came again: no fault of who reads.

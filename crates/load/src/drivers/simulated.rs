@@ -93,6 +93,10 @@ impl Driver for SimulatedDriver {
         self.simulation.now()
     }
 
+    fn processor_time(&self) -> Nanos {
+        self.simulation.processor_time()
+    }
+
     fn connect(&mut self, client: driver::Client) -> bool {
         self.simulation.connect(simulated(client));
         true

@@ -115,6 +115,10 @@ impl Driver for RoleMux {
         self.devices.now()
     }
 
+    fn processor_time(&self) -> Nanos {
+        self.devices.processor_time()
+    }
+
     fn connect(&mut self, client: Client) -> bool {
         match (client, &mut self.listener) {
             (Client::Subscriber(_), Some(listener)) => listener.connect(client),
@@ -170,7 +174,7 @@ impl Driver for RoleMux {
         let urgent =
             self.devices.is_urgent() || self.queriers.as_ref().is_some_and(|queriers| queriers.is_urgent());
         if events.is_empty() && until > now {
-            if !urgent && self.waiting.gather(until - now, self.lively) {
+            if !urgent && self.waiting.gather(until - now, self.lively).is_some() {
                 self.look(Nanos::ZERO);
             } else {
                 let spin = self.waiting.spin;

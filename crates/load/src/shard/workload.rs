@@ -2,7 +2,7 @@
 
 use super::Shard;
 use crate::arrivals::{Arrivals, Process};
-use crate::closed_loop::ClosedLoop;
+use crate::closed_loop::{Begin, ClosedLoop};
 use crate::driver::Driver;
 use crate::partly_open::{Behaviour, PartlyOpen};
 use crate::recorder::Timeline;
@@ -28,6 +28,29 @@ impl Workload {
             Workload::Closed(slots) => slots.ended().is_some(),
             Workload::PartlyOpen(_) => false,
             Workload::Idle => true,
+        }
+    }
+
+    /// The next message that is due by then, in a level that began at `start`; whoever sends it says so by `begun`.
+    pub(super) fn take_up(&mut self, start: Nanos, by: Nanos) -> Option<Begin> {
+        match self {
+            Workload::Open(arrivals) => {
+                let arrival = arrivals.next_if(|arrival| start + arrival.due <= by)?;
+                // Nobody waits for its end.
+                Some(Begin { slot: usize::MAX, device: arrival.device.0, due: start + arrival.due })
+            }
+            Workload::Closed(slots) => slots.take_up(by),
+            Workload::PartlyOpen(sessions) => sessions.take_up(by),
+            Workload::Idle => None,
+        }
+    }
+
+    /// That message is on its way.
+    pub(super) fn begun(&mut self, begin: Begin, sequence: u32) {
+        match self {
+            Workload::Closed(slots) => slots.begun(begin, sequence),
+            Workload::PartlyOpen(sessions) => sessions.begun(begin, sequence),
+            Workload::Open(_) | Workload::Idle => {}
         }
     }
 

@@ -122,6 +122,30 @@ fn a_reset_ends_the_observation() {
     assert!(rig.is_silent(Nanos::from_millis(50)));
 }
 
+/// Whatever ends an observation is said, even where no message was refused.
+#[test]
+fn an_observation_that_ends_without_a_refusal_is_reported() {
+    let said = |rig: &mut Rig| {
+        let is_said =
+            |event: &Event| matches!(event, Event::Incident { reason } if reason.contains("any more"));
+        rig.until(|rig| rig.count(is_said) == 1);
+        assert_eq!(rig.count(|event| matches!(event, Event::Refused { .. })), 0, "{:?}", rig.events);
+    };
+    let (mut rig, device) = Rig::observed("");
+    rig.ask(device, &request(code::DELETE, 9, b"gone", "/19/0", &[], b""));
+    said(&mut rig);
+    let (mut rig, device) = Rig::observed("");
+    rig.ask(device, &request(code::GET, 9, b"obs", MESSAGE, &[(option::OBSERVE, 1)], b""));
+    said(&mut rig);
+    let (mut rig, device) = Rig::observed("");
+    rig.driver.submit(0, 0);
+    let (_, datagram) = rig.next();
+    let id = Message::decode(&datagram).unwrap().id;
+    rig.send(device, &bytes(Message::empty(Kind::Acknowledgement, id)));
+    rig.send(device, &bytes(Message::empty(Kind::Reset, id)));
+    said(&mut rig);
+}
+
 #[test]
 fn a_server_that_lost_a_registration_gets_a_new_one() {
     let (mut rig, device) = Rig::observed("lwm2m: { lifetime: 2s }");

@@ -36,6 +36,7 @@ pub enum State {
 pub enum Outcome {
     None = 0,
     Success = 1,
+    TooLarge = 2,
     ConnectionLost = 4,
     InvalidUri = 7,
     UnsupportedProtocol = 9,

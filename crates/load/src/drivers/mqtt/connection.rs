@@ -29,6 +29,8 @@ pub struct Connection {
     queue: VecDeque<u32>,
     out: Outgoing,
     partial: Vec<u8>,
+    /// How much of it was handled before.
+    parsed: usize,
     /// When the first byte of `partial` was read.
     partial_since: Nanos,
     /// When `partial` was read, and how long it had been in the kernel then.
@@ -88,6 +90,7 @@ impl Connection {
             queue: VecDeque::new(),
             out: Outgoing::default(),
             partial: Vec::new(),
+            parsed: 0,
             partial_since: Nanos::ZERO,
             partial_at: Nanos::ZERO,
             partial_lag: None,
@@ -123,6 +126,7 @@ impl Connection {
         self.queue.clear();
         self.out.clear();
         self.partial.clear();
+        self.parsed = 0;
         self.session.abandon().for_each(drop);
         self.session.reset();
         self.busy_until = Nanos::ZERO;
@@ -187,8 +191,7 @@ impl Connection {
             Timer::WorkDone if self.state == State::Ready && at >= self.busy_until => {
                 let now = io.stream.clock.now();
                 let lag = self.partial_lag.map(|lag| lag + (now - self.partial_at));
-                let bytes = std::mem::take(&mut self.partial);
-                self.parse(slot, &bytes, now, lag, io, events);
+                self.parse(slot, &[], now, lag, io, events);
                 self.send(slot, io, events);
             }
             Timer::Link => self.arrivals(slot, io, events),

@@ -11,6 +11,17 @@ use plimsoll_model::Nanos;
 /// Bytes of the token of a deregistration.
 pub(super) const GOODBYE: usize = 2;
 
+/// What is said of an observation that a server has forgotten.
+const FORGOTTEN: &str = "the server does not observe the device any more: it reset a notification";
+
+/// Why the messages of a device are not observed any more, by the request that ended that.
+fn no_more_observed(request: u8) -> &'static str {
+    match request {
+        code::DELETE => "the server deleted what holds a device's messages, so nobody observes them any more",
+        _ => "the server does not observe a device's messages any more: it said so",
+    }
+}
+
 impl Devices {
     /// Takes a datagram for a device that came from that port of the server at that time.
     pub fn incoming(
@@ -82,6 +93,7 @@ impl Devices {
     /// The server knows nothing of a notification: it is not observed any more (RFC 7641 section 3.6).
     fn reset(&mut self, slot: u32, id: u16, at: Nanos, events: &mut Vec<Event>) {
         let ended = self.sent_with(slot, id).and_then(|place| self.end(place));
+        let mut is_refused = false;
         match ended.map(|(_, purpose)| purpose) {
             Some(Purpose::Register | Purpose::Update | Purpose::Bootstrap) => {
                 return self.failed(slot, "the server reset a registration".to_owned(), at, events);
@@ -95,9 +107,9 @@ impl Devices {
                 return events.push(Event::Refused { device: self.number(slot), sequence, at, reason });
             }
             Some(Purpose::Notify(Some(sequence))) => {
-                let reason =
-                    "the server does not observe the device any more: it reset a notification".to_owned();
+                let reason = FORGOTTEN.to_owned();
                 events.push(Event::Refused { device: self.number(slot), sequence, at, reason });
+                is_refused = true;
             }
             Some(Purpose::Notify(None) | Purpose::Value) | None => {}
         }
@@ -108,6 +120,8 @@ impl Devices {
         let is_observed = own.observations.cover(message);
         self.count(slot);
         if was_observed && !is_observed {
+            // Of a notification that was acknowledged before, nothing is refused.
+            events.extend((!is_refused).then(|| Event::Incident { reason: FORGOTTEN.to_owned() }));
             // A server that was restarted has lost the registration, too, and says so.
             self.update(slot, false, at);
         }
@@ -165,7 +179,11 @@ impl Devices {
         }
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
+        let was_observed = self.is_observed(slot);
         let reply = self.serve_in_blocks((slot, port), request, at, &mut payload);
+        if was_observed && !self.is_observed(slot) {
+            events.push(Event::Incident { reason: no_more_observed(request.code).to_owned() });
+        }
         self.answer((slot, port), request, &reply, &payload);
         // Reading twice does no harm, and what was read may be long.
         let is_reading = matches!(request.code, code::GET | code::FETCH);
@@ -180,6 +198,11 @@ impl Devices {
             self.answered.remember(RequestKey::of(request, (slot, lives_now, port)), answer.clone(), at);
         }
         self.answered.remember(key, answer, at);
+    }
+
+    /// Whether somebody observes the messages of a device.
+    fn is_observed(&self, slot: u32) -> bool {
+        self.devices.get(slot as usize).is_some_and(|own| own.observations.cover(self.plan.message))
     }
 
     /// Serves a request that is whole, and collects the blocks of one that is not.

@@ -2,7 +2,7 @@
 
 use super::{Devices, Event, Purpose, Rare, Standing};
 use crate::drivers::lwm2m::firmware::{self, Download, Order, Outcome, RESULT, STATE, State};
-use plimsoll_codec::coap::{Block, Message, code, option};
+use plimsoll_codec::coap::{Block, MOST_BLOCKS, Message, code, option};
 use plimsoll_codec::lwm2m::Given;
 use plimsoll_model::Nanos;
 
@@ -120,6 +120,10 @@ impl Devices {
         }
         download.tag = tag.or(download.tag.take());
         download.bytes += answer.payload.len() as u64;
+        if block.more && block.number + 1 >= MOST_BLOCKS {
+            let reason = "it has more blocks than CoAP can number";
+            return self.download_failed(slot, Outcome::TooLarge, reason, events);
+        }
         if block.more {
             // A server may have smaller blocks than were asked for: numbers count those.
             (download.block, download.block_size) = (block.number + 1, block.size());

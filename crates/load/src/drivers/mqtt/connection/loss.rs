@@ -19,6 +19,7 @@ impl Connection {
             link.clear();
         }
         self.partial.clear();
+        self.parsed = 0;
         self.busy_until = Nanos::ZERO;
         self.ping_sent = None;
         let persistent = self.session.is_persistent();

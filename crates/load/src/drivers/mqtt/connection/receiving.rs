@@ -48,7 +48,8 @@ impl Connection {
                         self.arrive(slot, bytes, at, lag, io, events);
                         Ok(())
                     };
-                    taken.map(|()| reading.length == scratch.len())
+                    // What it does not take now stays in the kernel, and so does not come from the platform.
+                    taken.map(|()| reading.length == scratch.len() && !self.is_busy(read_at))
                 }
                 Err(error) => Err(self.lost(format!("connection lost: {error}"), io)),
             };
@@ -69,8 +70,8 @@ impl Connection {
             State::Layering => {
                 format!("{what}, within the handshake below MQTT; is it the port for this kind of address?")
             }
-            State::Handshaking if !self.partial.is_empty() => {
-                format!("{what} after it had sent {}, which is no MQTT", shown(&self.partial))
+            State::Handshaking if !self.unparsed().is_empty() => {
+                format!("{what} after it had sent {}, which is no MQTT", shown(self.unparsed()))
             }
             // Who has been connected before spoke the version.
             State::Handshaking if !self.was_ready && self.session.awaits_connack() => {
@@ -163,14 +164,16 @@ impl Connection {
         io: &mut Io,
         events: &mut Vec<Event>,
     ) {
-        let joined = if self.partial.is_empty() {
-            Vec::new()
-        } else {
-            let mut joined = std::mem::take(&mut self.partial);
+        let mut joined = std::mem::take(&mut self.partial);
+        let mut parsed = std::mem::take(&mut self.parsed);
+        // A subscriber that works takes one message after the other of many: they are not copied for each.
+        if parsed > joined.len() / 2 {
+            joined.drain(..std::mem::take(&mut parsed));
+        }
+        if !joined.is_empty() {
             joined.extend_from_slice(bytes);
-            joined
-        };
-        let whole = if joined.is_empty() { bytes } else { &joined };
+        }
+        let whole = if joined.is_empty() { bytes } else { joined.get(parsed..).unwrap_or_default() };
         let mut rest = whole;
         let opens = self.state == State::Handshaking && self.session.awaits_connack();
         if opens && let Some(stranger) = Stranger::of(whole) {
@@ -209,22 +212,31 @@ impl Connection {
             }
         }
         if !rest.is_empty() {
-            // A packet that comes in many pieces is not copied at each.
-            let nothing_done = rest.len() == joined.len();
-            if !nothing_done {
+            if rest.len() < whole.len() || joined.is_empty() {
                 self.partial_since = at;
             }
-            self.partial = if nothing_done { joined } else { rest.to_vec() };
+            // A packet that comes in many pieces is not copied at each.
+            if joined.is_empty() {
+                self.partial = rest.to_vec();
+            } else {
+                self.parsed = joined.len() - rest.len();
+                self.partial = joined;
+            }
             self.partial_at = at;
             self.partial_lag = lag;
         }
     }
 
+    /// The bytes that came and were not handled yet.
+    fn unparsed(&self) -> &[u8] {
+        self.partial.get(self.parsed..).unwrap_or_default()
+    }
+
     /// A packet that the platform has begun and not ended for long: its bytes, those that came, since when.
     pub fn unfinished(&self, now: Nanos) -> Option<String> {
         let since = now - self.partial_since;
-        let length = packet_length_tolerantly(&self.partial).ok().flatten()?;
-        let came = self.partial.len();
+        let length = packet_length_tolerantly(self.unparsed()).ok().flatten()?;
+        let came = self.unparsed().len();
         let told = || format!("{length} bytes, of which {came} came within {since}");
         (came < length && since >= LONG_UNFINISHED).then(told)
     }

@@ -53,12 +53,17 @@ impl Connection {
             || self.stream.is_waiting()
             || if self.link.is_some() { blocked } else { !self.out.is_empty() };
         // A platform that does not take our acknowledgements gets none of its packets read.
-        let busy = self.busy_until > Nanos::ZERO && self.busy_until > io.stream.clock.now();
         let full = self.link.as_ref().is_some_and(|link| link.down.is_full());
-        let read = !busy && !full && !self.out.is_stuck();
+        let is_busy = self.busy_until > Nanos::ZERO && self.is_busy(io.stream.clock.now());
+        let read = !is_busy && !full && !self.out.is_stuck();
         self.out.tidy();
         self.stream.want(slot, Interest { read, write }, &io.stream.readiness);
         self.tell_urgency(io);
+    }
+
+    /// Whether a subscriber works on a message then.
+    pub(super) fn is_busy(&self, at: Nanos) -> bool {
+        self.busy_until > at
     }
 
     fn encode_waiting(&mut self, io: &mut Io, events: &mut Vec<Event>) {
