@@ -304,7 +304,9 @@ mod alone {
         let doses = await_doses(&mut platform, epoch, 10);
         let used = processor_time(shell) - before;
         println!("cut: {used} s of processor time, {doses:?}");
-        assert!(doses.iter().all(|dose| dose.share < 0.61), "{doses:?}");
+        // A boundary that is reached late gives one dose what the next one lacks.
+        let mean = doses.iter().map(|dose| dose.share).sum::<f64>() / 10.0;
+        assert!((0.5..0.61).contains(&mean), "{doses:?}");
         assert!(used < 0.3, "{used} s");
         await_that("put back", || quota(shell) == "50000");
     }
