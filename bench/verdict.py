@@ -11,8 +11,8 @@ A result is kept in docs/results/verdict/ as JSON, and a case that has one is no
 `--write` makes docs/results/verdict.md of all results, failures included. Nothing else should run meanwhile.
 All cases of a kind are to be run with one build of the program.
 
-Planted: sleeping, workers (a pool of waiting threads), quota, pool (three connections to the next station, before which
-a relay stands if the limit is the second station: then `why` should count them), lock (two
+Planted: sleeping, workers (a pool of waiting threads), quota, pool (three connections to the next station; before it
+a relay stands if the limit is the first or second station: then `why` should count them), lock (two
 stations that hold one lock file while they wait), spinning (the others wait), cores (all compute on the platform's
 processors). Nobody's: generator (it makes each message of thousands of random numbers), subscriber (it takes long for a
 message), host (somebody else uses the processors). These are KIND-NUMBER: experiments where that is even, else a level
@@ -89,7 +89,7 @@ def planted(case):
         stations[place].update(work="wait", service=0.3 / rate, pool=PLACES_OF_POOL)
         stations[place + 1].update(work="wait", service=PLACES_OF_POOL / rate, workers=20)
         names = [f"s{place}", f"s{place + 1}"]
-        theory = {f"s{at}": None if at in (place, place + 1) else 0.0 for at in range(count)}
+        theory = {f"s{at}": 0.0 if at < place else None for at in range(count)}
     elif kind == "lock":
         other = (place + 1) % count
         share = draw.uniform(0.4, 0.6)
@@ -111,7 +111,8 @@ def planted(case):
 def relays(case):
     """Before which stations of a case relays stand."""
     kind, place, count = case.split("-")
-    is_counted = kind == "pool" and place == "1"
+    # A station behind the pool answers before a place is free, so that three stop each other: only delays tell them apart.
+    is_counted = kind == "pool" and place in ("0", "1")
     return {f"s{min(int(place), int(count) - 2) + 1}": {}} if is_counted else {}
 
 
@@ -346,8 +347,8 @@ def write():
         "A case is named by its kind, the position of the limit and the number of stations. `planted` and `named` are",
         "components. `by levels` has whom the level beyond the limit blames by what was observed, without an experiment.",
         "Components that hardly compute do not show there. `outside` has each elasticity whose 95 % interval is not within",
-        "what theory allows, with the theory. That is a fifth of it for the limit, and 0.15 for the others. Locks and pools",
-        "have no theory for a component alone.",
+        "what theory allows, with the theory. That is a fifth of it for the limit, and 0.15 for the others. Locks, pools and",
+        "what stands behind a pool have no theory for a component alone.",
         "",
         f"Named right: {counts['right']}, wrong: {counts['wrong']}, not at all: {counts['no name']}.",
         f"{near[0]} of {near[1]} elasticities are within what theory allows. The capacity that was found is between",

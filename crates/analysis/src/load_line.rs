@@ -319,7 +319,7 @@ mod tests {
             hold_start: Nanos::from_secs(100),
             hold: Nanos::from_secs(30),
             samples: 30,
-            experiment: Some(ExperimentLevel { stage: Stage::Large, blocks }),
+            experiment: Some(ExperimentLevel::new(Stage::Large, blocks)),
             ..LevelStart::default()
         };
         let experiment = [LevelRecord { start, ..LevelRecord::default() }];

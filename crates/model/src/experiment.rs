@@ -4,6 +4,7 @@
 
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// By which means a part of the platform is slowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -133,6 +134,16 @@ pub struct ExperimentLevel {
     /// Its blocks, in the order of time; none where nothing is slowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<Block>,
+    /// Where ways are delayed: by component behind a relay, the components that had connections to that relay when the level began.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub callers: BTreeMap<String, Vec<String>>,
+}
+
+impl ExperimentLevel {
+    /// A level with those blocks.
+    pub fn new(stage: Stage, blocks: Vec<Block>) -> ExperimentLevel {
+        ExperimentLevel { stage, blocks, callers: BTreeMap::new() }
+    }
 }
 
 #[cfg(test)]

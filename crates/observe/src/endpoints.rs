@@ -42,6 +42,8 @@ pub struct Ends {
 struct Socket {
     inode: u64,
     address: SocketAddr,
+    /// The other end, if it has one.
+    remote: SocketAddr,
     listens: bool,
 }
 
@@ -77,6 +79,12 @@ impl EndpointSampler {
     }
 }
 
+/// Those of some components, each given with its first process, that have a connection to a port now.
+pub fn callers(processes: &[(String, i32)], port: u16) -> BTreeSet<String> {
+    let all = sockets_of(processes).into_iter();
+    all.filter(|(socket, _)| socket.remote.port() == port).filter_map(|(_, owner)| owner).collect()
+}
+
 /// The sockets in the networks of those processes, each with the component that it belongs to, if it does to one.
 fn sockets_of(processes: &[(String, i32)]) -> Vec<(Socket, Option<String>)> {
     let mut inodes: HashMap<u64, &str> = HashMap::new();
@@ -108,9 +116,15 @@ fn sockets(process: &Process) -> Vec<Socket> {
     let tcp = tcp.map(|entry| Socket {
         inode: entry.inode,
         address: entry.local_address,
+        remote: entry.remote_address,
         listens: entry.state == TcpState::Listen,
     });
-    let udp = udp.map(|entry| Socket { inode: entry.inode, address: entry.local_address, listens: false });
+    let udp = udp.map(|entry| Socket {
+        inode: entry.inode,
+        address: entry.local_address,
+        remote: entry.remote_address,
+        listens: false,
+    });
     tcp.chain(udp).collect()
 }
 
@@ -151,5 +165,16 @@ mod tests {
         let Ends { owned, listening } = sampler.finish();
         let address = listener.local_addr().unwrap();
         assert!(listening.contains(&address.port()) && !owned.contains_key(&address));
+    }
+
+    #[test]
+    fn who_calls_a_port_is_found_and_who_listens_there_is_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let own = [("me".to_owned(), std::process::id() as i32)];
+        assert_eq!(callers(&own, port), BTreeSet::new());
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(callers(&own, port), BTreeSet::from(["me".to_owned()]));
+        assert_eq!(callers(&[], port), BTreeSet::new(), "nobody is asked for");
     }
 }

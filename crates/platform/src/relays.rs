@@ -45,6 +45,8 @@ const LONGEST_PATH: usize = 107;
 pub(crate) struct RelayOf {
     /// The component.
     pub component: String,
+    /// At which it listens.
+    pub port: Option<u16>,
     /// Where doses are told, and where orders are heard; `None` where that cannot be.
     line: Option<(UnixDatagram, PathBuf)>,
 }
@@ -58,7 +60,7 @@ impl RelayOf {
             let orders = dir.join(orders_file(port));
             orders.exists().then_some((own, orders))
         };
-        RelayOf { component: component.to_owned(), line: port.and_then(open) }
+        RelayOf { component: component.to_owned(), port, line: port.and_then(open) }
     }
 
     /// Whether it can be given orders.

@@ -13,6 +13,7 @@ use crate::relays::{self, RelayOf};
 use crate::replicas;
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Dose, Means, Order, Slowable};
+use plimsoll_observe::endpoints;
 use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol, QuotaPlan};
 use plimsoll_scenario::profile::{Component, ReadyRequest};
 use plimsoll_simulate::Simulation;
@@ -442,6 +443,20 @@ impl Platform {
             has_relay: self.relays_before(&running.name).next().is_some(),
         };
         self.components.iter().filter(|running| running.relay.is_none()).map(part).collect()
+    }
+
+    /// By component behind a relay: the components that have connections to that relay now.
+    pub fn callers(&self) -> BTreeMap<String, Vec<String>> {
+        if let Some(simulation) = &self.simulation {
+            return simulation.callers();
+        }
+        let relays = self.components.iter().filter_map(|running| running.relay.as_ref());
+        let processes = self.processes();
+        let mut callers: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (relay, port) in relays.filter_map(|relay| Some((relay, relay.port?))) {
+            callers.entry(relay.component.clone()).or_default().extend(endpoints::callers(&processes, port));
+        }
+        callers
     }
 
     /// Begins to slow components, or the platform's processors, as ordered; returns at once. A component that has died is left

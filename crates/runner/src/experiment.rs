@@ -138,7 +138,7 @@ impl<'a> Experiment<'a> {
                 level: LevelPlan::Experiment(in_flight.min(most).max(1)),
                 hold: if stage == Stage::Alone { FIRST } else { SECOND },
                 samples: FIRST_SAMPLES,
-                experiment: ExperimentLevel { stage, blocks: Vec::new() },
+                experiment: ExperimentLevel::new(stage, Vec::new()),
                 purpose,
             }))
         };

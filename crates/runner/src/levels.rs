@@ -7,6 +7,7 @@ use crate::watch::RunWatch;
 use crate::{identity, suspicion};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, EngineError};
+use plimsoll_model::experiment::Stage;
 use plimsoll_model::record::{ComponentUsage, DeathRecord, LevelRecord, LevelStart, Measurement, RunEnd};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{LevelPlan, Plan};
@@ -110,7 +111,7 @@ fn run_experiment(
     let (mut done, mut components): (Vec<LevelRecord>, Vec<ComponentUsage>) = (Vec::new(), Vec::new());
     watch.expect_levels(None);
     loop {
-        let next = match experiment.next(&done, &components, engine.now()) {
+        let mut next = match experiment.next(&done, &components, engine.now()) {
             Step::Level(next) => next,
             Step::Over(told) => {
                 told.iter().for_each(|told| watch.note(told));
@@ -120,6 +121,9 @@ fn run_experiment(
         if settle {
             watch.step("letting the platform settle");
             engine.settle(plan.load.warm_up + next.hold.min(plan.load.hold) + plan.load.drain, watch)?;
+        }
+        if next.experiment.stage == Stage::Delays {
+            next.experiment.callers = watch.callers();
         }
         let index = first + done.len() as u16;
         let start = engine.plan_level(index, next.level, (next.hold, Some(next.samples)), watch)?;

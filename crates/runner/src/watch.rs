@@ -27,6 +27,7 @@ use plimsoll_platform::Platform;
 use plimsoll_scenario::plan::Plan;
 use plimsoll_store::{Added, RunPosition, RunWriter, StoreError};
 use recording::Recording;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,6 +135,11 @@ impl<'a> RunWatch<'a> {
     /// The components that can be slowed.
     pub fn slowable(&self) -> Vec<Slowable> {
         self.platform.slowable()
+    }
+
+    /// By component behind a relay: the components that have connections to that relay now.
+    pub fn callers(&self) -> BTreeMap<String, Vec<String>> {
+        self.platform.callers()
     }
 
     /// Where devices connect.

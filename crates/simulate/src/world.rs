@@ -9,7 +9,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Dose, Order, Slowable};
 use plimsoll_stats::distribution::{Random, random};
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 mod orders;
@@ -320,6 +320,13 @@ impl Simulation {
             has_relay: station.relay,
         };
         self.world().spec.stations.iter().map(part).collect()
+    }
+
+    /// By component behind a relay: the one before it in the row, if there is one.
+    pub fn callers(&self) -> BTreeMap<String, Vec<String>> {
+        let world = self.world();
+        let pairs = world.spec.stations.windows(2).filter(|pair| pair[1].relay);
+        pairs.map(|pair| (pair[1].name.clone(), vec![pair[0].name.clone()])).collect()
     }
 
     /// What came of the orders that are over by now, each told once: a dose of each component, or one of the processors.

@@ -61,7 +61,7 @@ fn levels_of_an_experiment_are_read_back_apart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     let mut writer = RunWriter::begin(&path, &new_run("a"), &Arc::default()).unwrap();
-    let experiment = Some(ExperimentLevel { stage: Stage::Alone, blocks: Vec::new() });
+    let experiment = Some(ExperimentLevel::new(Stage::Alone, Vec::new()));
     let level = LevelStart { index: 1, experiment, ..level_start() };
     writer
         .append(&[Measurement::LevelStarted(level_start()), Measurement::LevelStarted(level.clone())])

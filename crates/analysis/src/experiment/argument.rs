@@ -47,6 +47,10 @@ const SUBSCRIBERS_WORK: f64 = 0.5;
 /// Share of the time from which on the subscribers, each with one message at a time, have no more to give.
 const SUBSCRIBERS: f64 = 0.85;
 
+/// What stops say too much of.
+const STOP_EACH_OTHER: &str =
+    "each of them stops the others, so a faster one may buy less than its elasticity says";
+
 /// What limits, and what is open.
 #[derive(Default)]
 pub struct Argument {
@@ -268,6 +272,7 @@ fn share_something(in_turn: &InTurn, contenders: &[&Part], evidence: &Evidence<'
     let named = in_turn.components.iter().zip(&in_turn.stops);
     said.extend(named.map(|(name, stops)| stops.in_words(name)));
     said.extend(paths_in_words(&members, evidence));
+    said.push(STOP_EACH_OTHER.to_owned());
     said.extend(excluded(&members, evidence));
     let limit = Limit {
         component: None,
@@ -334,16 +339,41 @@ fn pool(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
     if members.is_empty() || is_open || members.iter().any(is_busy) {
         return None;
     }
+    let named = at_ends_of_paths(&members, evidence.paths);
     let mut said: Vec<String> = paths_in_words(&members, evidence).collect();
     said.extend(members.iter().map(|part| effect_in_words(part)));
+    let within = members.iter().filter(|part| !named.contains(*part));
+    said.extend(
+        within
+            .map(|part| format!("an operation may keep its place there while it waits for {}", part.name())),
+    );
+    said.push(STOP_EACH_OTHER.to_owned());
     said.extend(excluded(&members, evidence));
-    Some(Limit {
+    let limit = Limit {
         component: None,
-        components: members.iter().flat_map(|part| part.components.clone()).collect(),
+        components: named.iter().flat_map(|part| part.components.clone()).collect(),
         kind: LimitKind::Pool,
         evidence: said,
         elasticity: None,
-    })
+    };
+    (!named.is_empty()).then_some(limit)
+}
+
+/// The components at both ends of the paths that few operations can be on at once. What waits behind such a path for the next component is on
+/// it all the while, so that the next path seems as narrow: the first one counts. Where nobody was seen to call, two that decide are its ends.
+fn at_ends_of_paths<'a>(members: &[&'a Part], paths: &[Path]) -> Vec<&'a Part> {
+    let is = |part: &Part, name: &String| part.components == [name.clone()];
+    let is_theirs = |path: &&Path| members.iter().any(|part| is(part, &path.component));
+    let narrow: Vec<&Path> = paths.iter().filter(|path| path.at_once.is_some()).filter(is_theirs).collect();
+    let is_first = |path: &&&Path| !narrow.iter().any(|before| path.callers.contains(&before.component));
+    let first: Vec<&Path> = narrow.iter().filter(is_first).copied().collect();
+    if members.len() == 2 && first.iter().all(|path| path.callers.is_empty()) {
+        return members.to_vec();
+    }
+    let is_end = |part: &&&Part| {
+        first.iter().any(|path| path.callers.iter().chain([&path.component]).any(|name| is(part, name)))
+    };
+    members.iter().filter(is_end).copied().collect()
 }
 
 /// The contenders beside some that decide, whose elasticity may be that of a part that decides.
@@ -373,6 +403,7 @@ fn which_by_relays(members: &[&Part], evidence: &Evidence<'_>) -> Option<String>
 /// Two components each of which stops with the other.
 fn coupled(members: &[&Part], mut said: Vec<String>, evidence: &Evidence<'_>) -> Limit {
     said.extend(paths_in_words(members, evidence));
+    said.push(STOP_EACH_OTHER.to_owned());
     said.extend(which_by_relays(members, evidence));
     Limit {
         component: None,

@@ -169,7 +169,7 @@ mod tests {
         let start = LevelStart {
             hold: Nanos::from_millis(100) * i64::from(10 + length),
             samples: 10 + length,
-            experiment: Some(ExperimentLevel { stage: Stage::Small, blocks }),
+            experiment: Some(ExperimentLevel::new(Stage::Small, blocks)),
             ..LevelStart::default()
         };
         let sample = |due| {

@@ -169,7 +169,7 @@ mod tests {
     fn the_wire_says_in_whom_a_message_alone_stays() {
         let start = LevelStart {
             load: Load::InFlight(1),
-            experiment: Some(ExperimentLevel { stage: Stage::Alone, blocks: Vec::new() }),
+            experiment: Some(ExperimentLevel::new(Stage::Alone, Vec::new())),
             ..LevelStart::default()
         };
         let hop = |component: &str, share: f64| ResidenceSummary {

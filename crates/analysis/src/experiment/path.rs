@@ -29,6 +29,8 @@ const MORE: f64 = 0.3;
 pub struct Path {
     /// The component.
     pub component: String,
+    /// The components that had connections to the relay before it; empty where these could not be seen.
+    pub callers: Vec<String>,
     /// The delays of each way, in seconds, the shortest first.
     pub delays: Vec<f64>,
     /// Blocks with one of them.
@@ -64,8 +66,10 @@ pub fn of_level(level: &LevelRecord, doses: &[Gauge], in_flight: f64) -> Vec<Pat
         let of_longest = delays
             .last()
             .map(|longest| of(*longest).map(|seen| seen.on_its_way(*longest)).collect::<Vec<f64>>());
+        let callers = level.start.experiment.as_ref().and_then(|own| own.callers.get(component));
         Path {
             component: component.clone(),
+            callers: callers.cloned().unwrap_or_default(),
             delays: delays.iter().map(|delay| delay.as_secs_f64()).collect(),
             blocks: own().count(),
             at_once: bound(&delays, of).filter(|at_once| at_once.ends()[1] < FEW * in_flight),
@@ -112,9 +116,13 @@ impl Path {
         match (&self.at_once, self.at_least) {
             (Some(at_once), _) => {
                 let [lo, hi] = at_once.ends();
+                let whose = match &self.callers[..] {
+                    [] => String::new(),
+                    callers => format!("; the connections there are those of {}", callers.join(" and ")),
+                };
                 format!(
                     "{delayed}: throughput fell as if each operation kept one of {:.1} places ({lo:.1} to {hi:.1}) for one round trip \
-                     there",
+                     there{whose}",
                     at_once.mean
                 )
             }
@@ -160,10 +168,7 @@ mod tests {
         let start = LevelStart {
             hold: Nanos::from_secs(blocks.len() as i64),
             samples: blocks.len() as u16,
-            experiment: Some(ExperimentLevel {
-                stage: Stage::Delays,
-                blocks: (0..).zip(&blocks).map(block).collect(),
-            }),
+            experiment: Some(ExperimentLevel::new(Stage::Delays, (0..).zip(&blocks).map(block).collect())),
             ..LevelStart::default()
         };
         let level = LevelRecord { start, samples: samples.collect(), ..LevelRecord::default() };

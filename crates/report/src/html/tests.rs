@@ -532,6 +532,7 @@ fn what_slower_components_do_to_latency_stands_with_the_limits() {
     };
     let path = |name: &str, at_once| Path {
         component: name.into(),
+        callers: vec!["front".into()],
         delays: vec![0.005, 0.02],
         blocks: 12,
         at_once,

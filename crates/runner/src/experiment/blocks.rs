@@ -75,7 +75,7 @@ impl Experiment<'_> {
             level: LevelPlan::Experiment(in_flight),
             hold: sample * i64::from(samples),
             samples,
-            experiment: ExperimentLevel { stage, blocks },
+            experiment: ExperimentLevel::new(stage, blocks),
             purpose,
         }))
     }
@@ -100,7 +100,7 @@ impl Experiment<'_> {
         let blocks = self.blocks((perturbations, rounds, number), |_| (rest, counts));
         let samples = blocks.last().map_or(0, |block| block.end);
         let hold = sample * i64::from(samples);
-        let experiment = ExperimentLevel { stage, blocks };
+        let experiment = ExperimentLevel::new(stage, blocks);
         Some(Step::Level(Box::new(NextLevel { level, hold, samples, experiment, purpose })))
     }
 

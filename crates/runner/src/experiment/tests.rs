@@ -27,7 +27,7 @@ fn level(stage: Stage, rate: u64, took: Nanos) -> LevelRecord {
         hold: Nanos::from_secs(5),
         samples: 1,
         load: Load::InFlight(1000),
-        experiment: Some(ExperimentLevel { stage, blocks: Vec::new() }),
+        experiment: Some(ExperimentLevel::new(stage, Vec::new())),
         ..LevelStart::default()
     };
     let sample = SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() };

@@ -125,6 +125,7 @@ fn short_stops_tell_the_limit_from_those_who_wait_for_it() {
 fn a_path_with_few_places_is_the_limit_of_the_two_it_lies_between() {
     let path = |component: &str, at_once| Path {
         component: component.to_owned(),
+        callers: Vec::new(),
         delays: vec![0.005, 0.02],
         blocks: 12,
         at_once,
@@ -151,6 +152,21 @@ fn a_path_with_few_places_is_the_limit_of_the_two_it_lies_between() {
     let third = [silent("a"), silent("b"), part(&["c"], [0.4, 0.6, 0.8])];
     let open = argue(&Evidence { paths: &[path("b", few)], used: both(0.3), ..evidence(&third) });
     assert!(open.limits.is_empty(), "c may decide as well");
+    // What is behind the path stops with it, and its own path seems as narrow.
+    let three = [silent("a"), silent("b"), silent("c")];
+    let called_by = |own: Path, caller: &str| Path { callers: vec![caller.to_owned()], ..own };
+    let rows: [(Vec<Path>, &str); 3] = [
+        (vec![called_by(path("b", few), "a")], "a and b"),
+        (vec![called_by(path("c", few), "b"), called_by(path("b", few), "a")], "a and b"),
+        (vec![path("b", few)], "b"),
+    ];
+    for (paths, name) in rows {
+        let all = BTreeMap::from(["a", "b", "c"].map(|name| (name.to_owned(), used(0.3))));
+        let argument = argue(&Evidence { paths: &paths, used: all, ..evidence(&three) });
+        assert_eq!(argument.limits[0].name(), name);
+        let said = argument.limits[0].evidence.join("; ");
+        assert!(said.contains("keep its place there while it waits for c"), "{said}");
+    }
     // Who computes all the time limits by itself, and the others wait.
     let short = |mean: f64| Some(Estimate { mean, ci95: Some([mean - 0.05, mean + 0.05]) });
     let computes = [
