@@ -1,6 +1,7 @@
 //! What device management shows beside messages (LwM2M): who is observed, values that were notified, firmware that was downloaded.
 
 use crate::time_summary::TimeSummary;
+use plimsoll_model::formats::Sizes;
 use plimsoll_model::record::ObservedDevices;
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Counts, Histogram, Metric};
@@ -18,6 +19,8 @@ pub struct ManagementSummary {
     pub unobserved: Option<u32>,
     /// By time: notifications of values that are no messages.
     pub value_notifications: u64,
+    /// By time: what devices notified of or sent of themselves, by the format of the payload; empty where they sent nothing.
+    pub formats: Vec<FormatSummary>,
     /// By time: datagrams that came to devices in queue mode that did not listen any more.
     pub unheard: u64,
     /// By time: devices that had downloaded new firmware, or that the server had written it to.
@@ -29,6 +32,43 @@ pub struct ManagementSummary {
     /// The server's order to the last block of an image that a device downloaded. Its intervals are those of independent
     /// observations. Null where none was.
     pub download_time: Option<TimeSummary>,
+}
+
+/// Sizes of what devices sent in one format.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct FormatSummary {
+    /// The format: `text`, `opaque`, `SenML JSON`, `SenML CBOR` or `TLV`.
+    pub format: String,
+    /// Messages, those that were sent again counted once.
+    pub messages: u64,
+    /// Bytes of a payload, on average.
+    pub payload_bytes: f64,
+    /// Bytes of a whole message of CoAP, on average.
+    pub packet_bytes: f64,
+}
+
+impl FormatSummary {
+    fn of((format, sizes): (&str, Sizes)) -> Option<FormatSummary> {
+        let each = |bytes: u64| bytes as f64 / sizes.messages as f64;
+        (sizes.messages > 0).then(|| FormatSummary {
+            format: format.to_owned(),
+            messages: sizes.messages,
+            payload_bytes: each(sizes.payload_bytes),
+            packet_bytes: each(sizes.packet_bytes),
+        })
+    }
+
+    /// For people.
+    fn in_words(&self) -> String {
+        format!(
+            "{} in {}: a payload of {:.0} bytes, {:.0} as a message of CoAP",
+            grouped(self.messages as f64),
+            self.format,
+            self.payload_bytes,
+            self.packet_bytes
+        )
+    }
 }
 
 impl ManagementSummary {
@@ -45,6 +85,7 @@ impl ManagementSummary {
             observed: observed.map(|devices| devices.observed),
             unobserved: observed.map(|devices| devices.unobserved),
             value_notifications: counts.value_notifications,
+            formats: counts.formats.all().into_iter().filter_map(FormatSummary::of).collect(),
             unheard: counts.unheard,
             downloads: counts.downloads,
             downloads_failed: counts.downloads_failed,
@@ -64,6 +105,7 @@ impl ManagementSummary {
         if self.value_notifications > 0 {
             told.push(format!("{} notifications of values", count(self.value_notifications)));
         }
+        told.extend(self.formats.iter().map(FormatSummary::in_words));
         if self.unheard > 0 {
             told.push(format!("{} datagrams came to devices that slept (queue mode)", count(self.unheard)));
         }
@@ -94,7 +136,11 @@ mod tests {
 
     #[test]
     fn what_happened_is_said() {
-        let counts = Counts { downloads: 3, download_bytes: 30, downloads_failed: 1, ..Counts::default() };
+        let mut counts =
+            Counts { downloads: 3, download_bytes: 30, downloads_failed: 1, ..Counts::default() };
+        [[40, 61], [42, 63]]
+            .into_iter()
+            .for_each(|[payload, packet]| counts.formats.tlv.add(payload, packet));
         let mut took = Histogram::new();
         (0..100).for_each(|_| took.record(Nanos::from_secs(2)));
         let observed = Some(ObservedDevices { observed: 8, unobserved: 2 });
@@ -105,6 +151,7 @@ mod tests {
             words,
             [
                 "8 of 10 registered devices observed",
+                "2 in TLV: a payload of 41 bytes, 62 as a message of CoAP",
                 "devices with new firmware: 3, 100 of them by a download: p50 2 s, max 2 s",
                 "downloads of firmware that failed: 1"
             ]

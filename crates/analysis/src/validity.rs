@@ -2,6 +2,7 @@
 
 use crate::generator::Generator;
 use plimsoll_model::record::Terms;
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Counts, Nanos, Validity};
 
 /// Lateness and lag that are always allowed, in seconds.
@@ -14,6 +15,8 @@ const SHARE_OF_HOLD: f64 = 0.1;
 const OF_PRECISION: f64 = 1.5;
 /// Share of what was due that the generator may fail to take up.
 pub(crate) const NEVER_READY: f64 = 0.001;
+/// Datagrams of the platform that may find no room at our sockets, as a share of what was due.
+const OVERFLOWED: f64 = 0.001;
 /// Share of a level's time that the host may keep from our threads before it is the host's fault.
 const KEPT_BY_HOST: f64 = 0.1;
 /// Share of the hold for which this process may stand still.
@@ -78,7 +81,9 @@ pub fn judge(
     }
     let own_fault = generator_fault(counts, evidence, bound)
         .map(|(reason, allowed)| (Validity::GeneratorBound, reason, Some(allowed)))
-        .or_else(|| receiver_fault(evidence, bound).map(|reason| (Validity::ReceiverBound, reason, None)));
+        .or_else(|| {
+            receiver_fault(counts, evidence, bound).map(|reason| (Validity::ReceiverBound, reason, None))
+        });
     let Some((validity, reason, allowed)) = own_fault else { return (Validity::Valid, None) };
     // Threads that sent in time were woken in time: what they read late they read slowly.
     let woken_late =
@@ -144,7 +149,14 @@ fn generator_fault(counts: &Counts, evidence: &Evidence, bound: f64) -> Option<(
     })
 }
 
-fn receiver_fault(evidence: &Evidence, bound: f64) -> Option<String> {
+fn receiver_fault(counts: &Counts, evidence: &Evidence, bound: f64) -> Option<String> {
+    let share = counts.overflowed as f64 / counts.due.max(1) as f64;
+    if share > OVERFLOWED {
+        let (overflowed, share) = (grouped(counts.overflowed as f64), share * 100.0);
+        return Some(format!(
+            "{overflowed} datagrams of the platform found no room at our sockets: {share:.1} % of what was due (bound 0.1 %)"
+        ));
+    }
     let lag = evidence.receiver_lag?;
     (lag > bound).then(|| {
         let (lag, bound) = (Nanos::from_secs_f64(lag), Nanos::from_secs_f64(bound));
@@ -198,6 +210,16 @@ mod tests {
         assert_eq!(validity(counts, &calm, &waiting), Validity::HostBound);
         let idle = Evidence { late_by_own_work: Some(0.004), ..late(0.0011) };
         assert_eq!(validity(counts, &calm, &idle), Validity::HostBound, "it had nothing to do and was late");
+    }
+
+    #[test]
+    fn a_socket_of_ours_that_overflows_is_our_limit() {
+        let of = |overflowed| Counts { due: 10_000, overflowed, ..Counts::default() };
+        let calm = Generator::default();
+        assert_eq!(validity(of(10), &calm, &late(0.0001)), Validity::Valid);
+        assert_eq!(validity(of(11), &calm, &late(0.0001)), Validity::ReceiverBound);
+        let starved = Generator { run_delay: Some(0.2), ..Generator::default() };
+        assert_eq!(validity(of(11), &starved, &late(0.0001)), Validity::HostBound);
     }
 
     #[test]

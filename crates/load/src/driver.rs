@@ -1,6 +1,7 @@
 //! The wall between the engine and a protocol.
 
 use plimsoll_codec::marker::Marker;
+use plimsoll_model::formats::ByFormat;
 use plimsoll_model::record::ObservedDevices;
 use plimsoll_model::{Counts, Nanos};
 use rustix::time::{ClockId, clock_gettime};
@@ -263,8 +264,12 @@ pub struct Traffic {
     pub request_packets: u64,
     /// Notifications of values that are no messages (LwM2M).
     pub value_notifications: u64,
+    /// What devices notified of or sent of themselves, by format (LwM2M).
+    pub formats: ByFormat,
     /// Datagrams that came to devices in queue mode that did not listen any more (LwM2M).
     pub unheard: u64,
+    /// Datagrams of the platform that found no room at our sockets, where the kernel tells.
+    pub overflowed: u64,
     /// What answered messages of devices.
     pub answers: Packets,
     /// What subscribers were notified of.
@@ -339,7 +344,9 @@ impl AddAssign for Traffic {
         self.datagram_bytes += other.datagram_bytes;
         self.request_packets += other.request_packets;
         self.value_notifications += other.value_notifications;
+        self.formats += other.formats;
         self.unheard += other.unheard;
+        self.overflowed += other.overflowed;
         self.answers += other.answers;
         self.notifications += other.notifications;
         self.records_sent += other.records_sent;
@@ -377,7 +384,9 @@ impl Traffic {
         counts.notification_packets += self.notifications.packets;
         counts.request_packets += self.request_packets;
         counts.value_notifications += self.value_notifications;
+        counts.formats += self.formats;
         counts.unheard += self.unheard;
+        counts.overflowed += self.overflowed;
         counts.answer_header_bytes += self.answers.header_bytes;
         counts.answer_content_bytes += self.answers.content_bytes;
         counts.notifications += self.notifications.count;

@@ -1,5 +1,6 @@
 //! The ledger: what became of every message.
 
+use crate::formats::ByFormat;
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
@@ -82,8 +83,13 @@ pub struct Counts {
     pub tcp_retransmissions: u64,
     /// By time: notifications of values that are no messages (LwM2M).
     pub value_notifications: u64,
+    /// By time: what devices notified of or sent of themselves, by format (LwM2M).
+    #[serde(skip_serializing_if = "ByFormat::is_empty")]
+    pub formats: ByFormat,
     /// By time: datagrams that came to devices in queue mode that did not listen any more (LwM2M).
     pub unheard: u64,
+    /// By time: datagrams of the platform that found no room at our sockets, where the kernel tells (LwM2M).
+    pub overflowed: u64,
     /// By time: devices that have new firmware.
     pub downloads: u64,
     /// By time: bytes of that firmware.
@@ -208,6 +214,8 @@ impl AddAssign for Counts {
         self.tcp_retransmissions = self.tcp_retransmissions.saturating_add(other.tcp_retransmissions);
         self.unheard = self.unheard.saturating_add(other.unheard);
         self.value_notifications = self.value_notifications.saturating_add(other.value_notifications);
+        self.overflowed = self.overflowed.saturating_add(other.overflowed);
+        self.formats += other.formats;
         self.downloads = self.downloads.saturating_add(other.downloads);
         self.download_bytes = self.download_bytes.saturating_add(other.download_bytes);
         self.downloads_failed = self.downloads_failed.saturating_add(other.downloads_failed);

@@ -3,6 +3,7 @@
 
 pub mod counts;
 pub mod experiment;
+pub mod formats;
 pub mod histogram;
 pub mod host_check;
 pub mod ids;

@@ -472,7 +472,9 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
             switch (route) {
                 case "GET statistics 1" -> reply(exchange, 200, statistics());
                 case "GET clients 1" -> reply(exchange, 200, JSON.valueToTree(endpoints()));
-                case "GET clients 3", "PUT clients 3", "POST clients 3" -> ask(exchange, parts[1], parts[2], body);
+                case "GET clients 3", "PUT clients 3", "POST clients 3", "POST observations 3" ->
+                        ask(exchange, parts, body);
+                case "DELETE observations 3" -> forget(exchange, parts[1], parts[2]);
                 case "POST subscriptions 1" -> {
                     URI url = URI.create(JSON.readTree(body).path("url").asText());
                     // It refuses what is no URL of HTTP.
@@ -493,21 +495,32 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
         }
     }
 
-    /** Reads, writes or executes at a device. */
-    private void ask(HttpExchange exchange, String endpoint, String path, byte[] body) throws IOException {
+    /** Reads, writes, executes or observes at a device. */
+    private void ask(HttpExchange exchange, String[] parts, byte[] body) throws IOException {
+        String endpoint = parts[1];
+        String path = parts[2];
         Registration registration = leshan.getRegistrationService().getByEndpoint(endpoint);
         if (registration == null) {
             reply(exchange, 404, error(endpoint + " is not registered"));
             return;
         }
         LwM2mPath at = new LwM2mPath(path);
-        DownlinkDeviceManagementRequest<? extends LwM2mResponse> request = switch (exchange.getRequestMethod()) {
-            case "GET" -> new ReadRequest(options.format, at, null);
-            case "PUT" -> written(at, JSON.readTree(body).path("value"));
+        DownlinkDeviceManagementRequest<? extends LwM2mResponse> request = switch (exchange.getRequestMethod() + " " + parts[0]) {
+            case "GET clients" -> new ReadRequest(options.format, at, null);
+            case "PUT clients" -> written(at, JSON.readTree(body).path("value"));
+            case "POST observations" -> new ObserveRequest(options.format, at, null);
             default -> new ExecuteRequest(path, body.length == 0 ? null : new String(body, StandardCharsets.UTF_8));
         };
         leshan.send(registration, request, ANSWER_WITHIN, answer -> answered(exchange, endpoint, at, answer),
                 error -> reply(exchange, error instanceof TimeoutException ? 504 : 502, error(error.toString())));
+    }
+
+    /** Ends what is observed at a device: it learns of that by the next notification, which is reset. */
+    private void forget(HttpExchange exchange, String endpoint, String path) {
+        Registration registration = leshan.getRegistrationService().getByEndpoint(endpoint);
+        boolean known = registration != null
+                && leshan.getObservationService().cancelObservations(registration, path) > 0;
+        reply(exchange, known ? 204 : 404, null);
     }
 
     private WriteRequest written(LwM2mPath path, JsonNode value) throws IOException {

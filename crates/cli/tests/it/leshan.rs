@@ -94,6 +94,18 @@ fn each_message_is_delivered_once_and_queries_reach_the_device() {
     exact(&bench.run(&scenario(platform, POPULATION)).judged());
 }
 
+/// Beside their messages, devices are written to and observed, each query at one of them.
+#[test]
+#[ignore = "acceptance: peers"]
+fn queries_write_to_devices_and_observe_them() {
+    for mapping in ["write", "observe"] {
+        let bench = Bench::beside_others();
+        let platform =
+            format!("{{ profile: leshan, mapping: {mapping}, clean_up: true, with: {{ heap: 256m }} }}");
+        exact(&bench.run(&scenario(&platform, POPULATION)).judged());
+    }
+}
+
 #[test]
 #[ignore = "acceptance: peers"]
 fn each_format_carries_the_messages() {

@@ -47,15 +47,14 @@ impl Attributes {
         }
     }
 
-    /// Whether they allow what the standard demands: the steps between the two bounds are wider than two steps, and the periods
-    /// are in their order.
+    /// Whether they allow what the standard demands: the steps between the two bounds are wider than two steps. A longest period that
+    /// is not longer than the shortest one is ignored.
     pub fn are_consistent(&self) -> bool {
         let bounds = match (self.lt, self.gt) {
             (Some(lt), Some(gt)) => lt + 2.0 * self.st.unwrap_or(0.0) < gt,
             _ => true,
         };
-        let is_longer = |(pmin, pmax): (u32, u32)| pmax > pmin || pmax == 0;
-        bounds && self.st.is_none_or(|st| st > 0.0) && self.pmin.zip(self.pmax).is_none_or(is_longer)
+        bounds && self.st.is_none_or(|st| st > 0.0)
     }
 
     /// Appends them as they stand behind a link: `;pmin=10`.
@@ -118,7 +117,7 @@ mod tests {
             ("lt=20&gt=10", false),
             ("lt=10&gt=20&st=5", false),
             ("st=0", false),
-            ("pmin=5&pmax=4", false),
+            ("pmin=5&pmax=4", true),
             ("pmin=5&pmax=0", true),
         ] {
             assert_eq!(of(query).unwrap().are_consistent(), consistent, "{query}");

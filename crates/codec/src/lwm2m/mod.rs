@@ -40,6 +40,9 @@ pub mod format {
     pub const OF_VALUES: [u16; 7] = [TEXT, OPAQUE, SENML_JSON, SENML_CBOR, TLV, OLD_TLV, OLD_TEXT];
 }
 
+/// Values or records that one payload may have: more than any device holds, and few enough to be kept.
+pub(crate) const MOST_ENTRIES: usize = 1 << 16;
+
 /// Bytes that are not what they should be, for people: which format, and what is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no {format}: {what}")]

@@ -3,7 +3,7 @@
 use super::path::DEEPEST;
 use super::senml::{Record, cbor, json};
 use super::tlv::{self, Entries, Level};
-use super::{Given, Malformed, Path, Value, format, text};
+use super::{Given, MOST_ENTRIES, Malformed, Path, Value, format, text};
 use std::borrow::Cow;
 
 /// Appends values of what lies at or below a path, in the order of their paths. Whether the format can carry them: plain text and
@@ -125,6 +125,9 @@ fn read_tlv<'a>(
         match entry.level {
             Level::ObjectInstance | Level::MultipleResource => {
                 read_tlv(path, path.depth(), entry.value, values)?;
+            }
+            Level::Resource | Level::ResourceInstance if values.len() >= MOST_ENTRIES => {
+                return Err(malformed("more values than a device has"));
             }
             Level::Resource | Level::ResourceInstance => {
                 values.push((path, Given::Bytes(Cow::Borrowed(entry.value))));

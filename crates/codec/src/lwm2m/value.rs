@@ -93,6 +93,15 @@ pub enum Given<'a> {
 }
 
 impl Given<'_> {
+    /// Bytes that it takes beside its place.
+    pub fn length(&self) -> usize {
+        match self {
+            Given::Text(text) => text.len(),
+            Given::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+
     /// The value that this is for a resource of that kind; `None` where it is none.
     pub fn as_kind(&self, kind: Kind) -> Option<Value<'_>> {
         Some(match (self, kind) {

@@ -3,6 +3,7 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod misuse;
 mod rig;
 mod updating;
 mod values;
@@ -349,9 +350,9 @@ fn instances_come_and_go_and_the_server_is_told() {
     assert!(!String::from_utf8_lossy(Message::decode(&update).unwrap().payload).contains("/3303/4"));
 }
 
-/// As a server whose requests leave from other ports than the one for registrations.
+/// As a server whose requests leave from other ports than the one for registrations: each port has its own observation.
 #[test]
-fn a_server_is_notified_at_the_port_that_observes() {
+fn a_server_is_notified_at_each_port_that_observes() {
     let (mut rig, device) = Rig::observed("");
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let observe = request(code::GET, 5, b"two", MESSAGE, &[(option::OBSERVE, 0)], b"");
@@ -370,8 +371,12 @@ fn a_server_is_notified_at_the_port_that_observes() {
     rig.driver.submit(0, 0);
     let notification = next(&mut rig);
     let notification = Message::decode(&notification).unwrap();
-    assert_eq!((notification.token, notification.number(option::OBSERVE)), (&b"two"[..], Some(2)));
+    assert_eq!((notification.token, notification.number(option::OBSERVE)), (&b"two"[..], Some(1)));
     other.send_to(&bytes(Message::empty(Kind::Acknowledgement, notification.id)), device).unwrap();
+    let (_, first) = rig.next();
+    let first = Message::decode(&first).unwrap();
+    assert_eq!((first.token, notified(&first)), (&b"obs"[..], notified(&notification)));
+    rig.send(device, &bytes(Message::empty(Kind::Acknowledgement, first.id)));
     rig.until(|rig| rig.count(|event| matches!(event, Event::Acknowledged { .. })) == 1);
 }
 

@@ -181,6 +181,22 @@ fn an_image_that_the_server_writes_is_there_at_its_last_block() {
     assert_eq!(read(&mut rig, device, 63, "/5/0/3"), "0", "an empty one takes it away");
 }
 
+/// What was cancelled is not installed, though that had begun.
+#[test]
+fn an_image_that_is_taken_away_is_not_installed() {
+    let (mut rig, device) = Rig::observed("lwm2m: { firmware: { install: 300ms } }");
+    let opaque = (option::CONTENT_FORMAT, u32::from(format::OPAQUE));
+    rig.ask(device, &request(code::PUT, 50, b"w", "/5/0/0", &[opaque], b"image"));
+    rig.ask(device, &request(code::POST, 51, b"x", "/5/0/2", &[], b""));
+    assert_eq!(read(&mut rig, device, 52, "/5/0/3"), "3", "it is being installed");
+    rig.ask(device, &request(code::PUT, 53, b"w", "/5/0/0", &[opaque], b""));
+    assert!(rig.is_silent(Nanos::from_millis(400)), "an update would say that it was installed");
+    assert_eq!(
+        [54, 55].map(|id| read(&mut rig, device, id, ["/5/0/3", "/5/0/5"][usize::from(id - 54)])),
+        ["0", "0"]
+    );
+}
+
 /// What comes next to the bootstrap server.
 fn next_at_bootstrap(rig: &mut Rig) -> (SocketAddr, Vec<u8>) {
     let (end, mut room) = (rig.clock.now() + LONGEST, [0; 2048]);
@@ -295,4 +311,28 @@ fn a_bootstrap_server_may_begin_by_itself() {
     assert_eq!(Message::decode(&finished).unwrap().code, code::CHANGED);
     rig.register("rd/6");
     assert_eq!(rig.count(|event| matches!(event, Event::Disconnected { .. })), 1);
+}
+
+/// A server that was restarted is no reason to ask for another one. One that refuses to register the device is.
+#[test]
+fn a_device_that_knows_its_server_registers_there_again() {
+    let mut rig = Rig::new(1, "lwm2m: { bootstrap: true, lifetime: 2s }");
+    let (device, datagram) = next_at_bootstrap(&mut rig);
+    rig.bootstrap
+        .send_to(&answer(&Message::decode(&datagram).unwrap(), code::CHANGED, &OptionList::new()), device)
+        .unwrap();
+    let uri = format!("coap://{}", rig.server.local_addr().unwrap());
+    bootstrap(&mut rig, device, &uri);
+    rig.register("rd/5");
+    rig.ask(device, &request(code::GET, 1, b"obs", MESSAGE, &[(option::OBSERVE, 0)], b""));
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Ready { .. })) == 1);
+    rig.ask(device, &request(code::POST, 2, b"u", "/1/0/8", &[], b""));
+    let update = rig.next().1;
+    rig.send(device, &answer(&Message::decode(&update).unwrap(), code::NOT_FOUND, &OptionList::new()));
+    let (_, datagram) = rig.next();
+    let registration = Message::decode(&datagram).unwrap();
+    assert_eq!(registration.path(), "/rd", "at the server that it knows");
+    rig.send(device, &answer(&registration, code::UNAUTHORIZED, &OptionList::new()));
+    let (_, datagram) = next_at_bootstrap(&mut rig);
+    assert_eq!(Message::decode(&datagram).unwrap().path(), "/bs");
 }

@@ -3,8 +3,9 @@
 use crate::html::table::{Column, in_pieces, number_cell};
 use crate::text;
 use maud::{Markup, html};
-use plimsoll_analysis::management::ManagementSummary;
+use plimsoll_analysis::management::{FormatSummary, ManagementSummary};
 use plimsoll_analysis::summary::Summary;
+use plimsoll_model::Load;
 
 /// Whether there is anything to tell.
 pub fn told(summary: &Summary) -> bool {
@@ -48,10 +49,32 @@ pub fn body(summary: &Summary) -> Markup {
             (html! { th scope="row" { (load) } }, cells)
         })
         .collect();
+    let formats: Vec<_> =
+        levels.iter().flat_map(|(load, own)| own.formats.iter().map(move |of| (*load, of))).collect();
     html! {
         (in_pieces(Column::Text("Level"), &columns, &rows))
+        @if !formats.is_empty() { (by_format(&formats)) }
         @if levels.iter().any(|(_, own)| own.observed.is_some()) {
             p.note { "A device that is registered and that nobody observes sends nothing." }
         }
     }
+}
+
+/// What devices sent, by level and format.
+fn by_format(formats: &[(Load, &FormatSummary)]) -> Markup {
+    let columns = ["Format", "Messages", "Payload, bytes", "Message of CoAP, bytes"].map(Column::Number);
+    let rows: Vec<_> = formats
+        .iter()
+        .map(|(load, own)| {
+            let bytes = |bytes: f64| Some(format!("{bytes:.0}"));
+            let cells = [
+                Some(own.format.clone()),
+                count(own.messages),
+                bytes(own.payload_bytes),
+                bytes(own.packet_bytes),
+            ];
+            (html! { th scope="row" { (load) } }, cells.into_iter().map(number_cell).collect())
+        })
+        .collect();
+    in_pieces(Column::Text("Level"), &columns, &rows)
 }

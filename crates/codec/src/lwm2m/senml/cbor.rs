@@ -1,6 +1,6 @@
 //! SenML in CBOR (RFC 8428 section 6; CBOR is RFC 8949).
 
-use super::{Base, Given, Malformed, Path, Record, Value, Written, json, names};
+use super::{Base, Given, MOST_ENTRIES, Malformed, Path, Record, Value, Written, json, names};
 
 /// Kinds of items of CBOR (RFC 8949 section 3.1), in the upper three bits of their first byte.
 const UNSIGNED: u8 = 0;
@@ -200,6 +200,9 @@ pub fn read(payload: &[u8]) -> Result<Vec<Record<'_>>, Malformed> {
     let Item::Array(length) = reader.item()? else { return Err(malformed("it is no array of records")) };
     let (mut base, mut records) = (Base::default(), Vec::new());
     while reader.has_more(length, records.len() as u64)? {
+        if records.len() >= MOST_ENTRIES {
+            return Err(malformed("more records than a device has values"));
+        }
         let record = reader.record()?;
         records.push(base.resolve(record).ok_or(malformed("a name is longer than a path can be"))?);
     }

@@ -1,6 +1,6 @@
 //! SenML in JSON (RFC 8428 section 5).
 
-use super::{Base, Given, Malformed, Path, Record, Value, Written, names};
+use super::{Base, Given, MOST_ENTRIES, Malformed, Path, Record, Value, Written, names};
 use base64::Engine;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -26,6 +26,9 @@ struct JsonRecord {
 /// # Errors
 /// It is no array of records, or a record has a value that is none.
 pub fn read(payload: &[u8]) -> Result<Vec<Record<'static>>, Malformed> {
+    if payload.iter().filter(|byte| **byte == b'{').count() > MOST_ENTRIES {
+        return Err(malformed("more records than a device has values"));
+    }
     let records: Vec<JsonRecord> =
         serde_json::from_slice(payload).map_err(|_| malformed("it is no array of records"))?;
     let mut base = Base::default();

@@ -4,7 +4,7 @@ pub mod cbor;
 pub mod json;
 
 use super::path::DEEPEST;
-use super::{Given, Malformed, Path, Value};
+use super::{Given, MOST_ENTRIES, Malformed, Path, Value};
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 

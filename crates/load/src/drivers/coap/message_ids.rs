@@ -12,7 +12,7 @@ pub const EXCHANGE_LIFETIME: Nanos = Nanos::from_secs(247);
 pub struct MessageIds {
     next: u16,
     /// Ids taken since they last began to come round, and when that was.
-    taken: usize,
+    taken: u32,
     round_at: Nanos,
     /// Whether they came round too soon.
     too_soon: bool,
@@ -27,7 +27,7 @@ impl MessageIds {
     /// The next id that no message under way has; `None` where all have one.
     pub fn take(&mut self, now: Nanos, is_under_way: impl Fn(u16) -> bool) -> Option<u16> {
         for _ in 0..IDS {
-            if self.taken == IDS {
+            if self.taken == IDS as u32 {
                 self.too_soon = now - self.round_at < EXCHANGE_LIFETIME;
                 (self.taken, self.round_at) = (0, now);
             }

@@ -17,7 +17,7 @@ pub(super) mod dtls;
 mod endpoint;
 mod exchange;
 mod listener;
-mod message_ids;
+pub(super) mod message_ids;
 mod observer;
 mod receiving;
 mod requests;

@@ -1,8 +1,10 @@
 //! What is too large for one message (RFC 7959): an answer goes out block by block, and what a server writes comes in so.
 
 use super::conditions::fingerprint;
+use super::firmware;
 use super::operations::Reply;
 use plimsoll_codec::coap::{Block, Message, code};
+use plimsoll_codec::lwm2m::{Path, format};
 
 /// Bytes that a server may write in blocks.
 const LARGEST_BODY: usize = 4 << 20;
@@ -33,6 +35,16 @@ pub struct Upload {
     code: u8,
     path: String,
     body: Vec<u8>,
+    /// Its bytes so far. Of an image, whose bytes nobody reads, only the beginning is kept.
+    length: usize,
+    is_image: bool,
+}
+
+impl Upload {
+    /// Bytes of memory that it takes.
+    pub fn kept(&self) -> usize {
+        self.body.len()
+    }
 }
 
 /// What became of a block.
@@ -40,8 +52,13 @@ pub struct Upload {
 pub enum Taken {
     /// More are to come.
     Continue,
-    /// It was the last one: this is the body.
-    Whole(Vec<u8>),
+    /// It was the last one.
+    Whole {
+        /// The body; of an image only its beginning.
+        body: Vec<u8>,
+        /// Its bytes.
+        length: usize,
+    },
     /// It is refused with that code.
     Refused(u8),
 }
@@ -50,25 +67,31 @@ pub enum Taken {
 pub fn take(upload: &mut Option<Upload>, block: Block, request: &Message<'_>) -> Taken {
     let path = request.path();
     if block.number == 0 {
-        *upload = Some(Upload { code: request.code, path: path.clone(), body: Vec::new() });
+        let is_image =
+            Path::parse(&path) == Some(firmware::PACKAGE) && request.content_format() == Some(format::OPAQUE);
+        let (code, path) = (request.code, path.clone());
+        *upload = Some(Upload { code, path, body: Vec::new(), length: 0, is_image });
     }
     let goes_on =
-        |own: &&mut Upload| own.code == request.code && own.path == path && own.body.len() == block.begin();
+        |own: &&mut Upload| own.code == request.code && own.path == path && own.length == block.begin();
     let Some(own) = upload.as_mut().filter(goes_on) else {
         *upload = None;
         return Taken::Refused(code::INCOMPLETE);
     };
     // Only the last block may be shorter than the others.
     let is_cut = block.more && request.payload.len() != usize::from(block.size());
-    if is_cut || own.body.len() + request.payload.len() > LARGEST_BODY {
+    if is_cut || own.length + request.payload.len() > LARGEST_BODY {
         *upload = None;
         return Taken::Refused(if is_cut { code::BAD_REQUEST } else { code::TOO_LARGE });
     }
-    own.body.extend_from_slice(request.payload);
+    own.length += request.payload.len();
+    if !own.is_image || own.body.is_empty() {
+        own.body.extend_from_slice(request.payload);
+    }
     if block.more {
         return Taken::Continue;
     }
-    Taken::Whole(upload.take().map(|own| own.body).unwrap_or_default())
+    upload.take().map_or(Taken::Continue, |Upload { body, length, .. }| Taken::Whole { body, length })
 }
 
 #[cfg(test)]
@@ -110,6 +133,21 @@ mod tests {
     }
 
     #[test]
+    fn an_image_is_counted_and_not_kept() {
+        let (mut list, mut options) = (OptionList::new(), Vec::new());
+        list.add_target(b"/5/0/0");
+        list.add_number(plimsoll_codec::coap::option::CONTENT_FORMAT, u32::from(format::OPAQUE));
+        list.encode(&mut options);
+        let mut upload = None;
+        for number in 0..100 {
+            let taken = take(&mut upload, Block::new(number, true, 1024), &put(&options, &[7; 1024]));
+            assert_eq!((taken, upload.as_ref().map(Upload::kept)), (Taken::Continue, Some(1024)));
+        }
+        let taken = take(&mut upload, Block::new(100, false, 1024), &put(&options, b"end"));
+        assert_eq!(taken, Taken::Whole { body: vec![7; 1024], length: 100 * 1024 + 3 });
+    }
+
+    #[test]
     fn a_block_that_does_not_go_on_is_refused() {
         let (one, other) = (options("/5/0/0"), options("/5/0/1"));
         let (mut upload, block) = (None, |number, more| Block::new(number, more, 16));
@@ -122,8 +160,8 @@ mod tests {
             Taken::Refused(code::BAD_REQUEST)
         );
         assert_eq!(take(&mut upload, block(0, true), &put(&one, &[1; 16])), Taken::Continue);
-        let whole = [&[1; 16][..], b"end"].concat();
-        assert_eq!(take(&mut upload, block(1, false), &put(&one, b"end")), Taken::Whole(whole));
+        let whole = Taken::Whole { body: [&[1; 16][..], b"end"].concat(), length: 19 };
+        assert_eq!(take(&mut upload, block(1, false), &put(&one, b"end")), whole);
     }
 
     proptest! {
@@ -138,7 +176,7 @@ mod tests {
                 match take(&mut upload, reply.block2.unwrap(), &put(&options, &body)) {
                     Taken::Continue => number += 1,
                     taken => {
-                        prop_assert_eq!(taken, Taken::Whole(whole));
+                        prop_assert_eq!(taken, Taken::Whole { length: whole.len(), body: whole });
                         break;
                     }
                 }

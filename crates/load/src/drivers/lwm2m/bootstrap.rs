@@ -54,6 +54,9 @@ impl Served<'_> {
         let Ok(given) = payload::read(content_format, path, request.payload) else {
             return Reply::of(code::BAD_REQUEST);
         };
+        if !self.has_room_for(&given) {
+            return Reply::of(code::TOO_LARGE);
+        }
         for (path, given) in given {
             // What is of no known kind stays as it came.
             let kind = self.objects.like(path.up_to(3)).and_then(|resource| resource.kind());

@@ -62,8 +62,9 @@ pub fn next(
     (content, now): (Content, Nanos),
 ) -> Next {
     let after = |seconds: u32| notified_at + Nanos::from_secs(i64::from(seconds));
-    let (least, most) =
-        (after(attributes.pmin.unwrap_or(0)), attributes.pmax.filter(|seconds| *seconds > 0).map(after));
+    let shortest = attributes.pmin.unwrap_or(0);
+    // One that is not longer than the shortest period is ignored.
+    let (least, most) = (after(shortest), attributes.pmax.filter(|longest| *longest > shortest).map(after));
     if most.is_some_and(|most| most <= now) {
         return Next::Notify;
     }

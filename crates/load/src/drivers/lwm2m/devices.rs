@@ -18,10 +18,13 @@ use crate::content::Contents;
 use crate::driver::{Client, Event, Traffic};
 use crate::drivers::DriverContext;
 use crate::drivers::coap::answered::Answered;
+use crate::drivers::coap::message_ids::MessageIds;
 use crate::drivers::timers::Timers;
 use crate::share::Share;
 use plimsoll_codec::coap::OptionList;
+use plimsoll_codec::lwm2m::format;
 use plimsoll_model::Nanos;
+use plimsoll_model::formats::{ByFormat, Sizes};
 use plimsoll_model::record::ObservedDevices;
 use plimsoll_scenario::plan::{CoapPlan, Lwm2mPlan};
 use plimsoll_stats::distribution::{Random, random};
@@ -31,6 +34,9 @@ use std::ops::Range;
 
 /// Bytes of a block, where nothing else is planned: the most (RFC 7959 section 2.2).
 const BLOCK: u16 = 1024;
+/// That message ids come round before a server has to forget them, for people.
+const TOO_SOON: &str = "the 65,536 message ids of a device came round within 247 s, in which a server may take a message for a repetition \
+                        of the one before with its id (RFC 7252 section 4.8.2): keep below 265 messages/s for each device";
 /// Bytes of answers that may wait for room in the kernel.
 const MOST_ANSWERS: usize = 1 << 20;
 
@@ -72,6 +78,10 @@ pub struct Devices {
     dirty: Vec<u32>,
     /// Messages that wait for their device's turn.
     waiting: usize,
+    /// Bytes that servers have begun to write in blocks.
+    uploading: usize,
+    /// Whether the message ids of a device have come round too soon.
+    ids_came_round: bool,
     random: Random,
     /// Who is observed among the registered.
     observed: ObservedDevices,
@@ -88,6 +98,10 @@ struct Device {
     is_ready: bool,
     /// Whether it has a DTLS session.
     has_session: bool,
+    /// Whether a bootstrap server has named it its server, at which it could register since.
+    knows_server: bool,
+    /// Whether its registration is renewed once more when it was renewed, and whether that lists its objects.
+    updates_again: Option<bool>,
     /// Where the server has it.
     location: Box<str>,
     observations: Observations,
@@ -97,7 +111,7 @@ struct Device {
     queue: VecDeque<u32>,
     /// Places of what is under way.
     under_way: Vec<u32>,
-    next_id: u16,
+    ids: MessageIds,
     /// Its newest message that was sent.
     newest: Option<u32>,
     /// When it began to register, and how long that took.
@@ -125,10 +139,11 @@ struct Device {
 }
 
 impl Device {
-    /// Forgets when it wanted to be woken: whom it spoke to is not there any more.
+    /// Forgets when it wanted to be woken, and what it wanted to say then: whom it spoke to is not there any more.
     fn sleep(&mut self) {
         (self.turns_at, self.renews_at) = (Nanos::MAX, Nanos::MAX);
         (self.notifies_at, self.values_at, self.owes) = (Nanos::MAX, Nanos::MAX, false);
+        self.updates_again = None;
     }
 }
 
@@ -169,6 +184,17 @@ enum Wake {
     Device,
 }
 
+/// Where messages of a format are counted.
+fn sizes_of(content_format: u16, all: &mut ByFormat) -> &mut Sizes {
+    match content_format {
+        format::TEXT | format::OLD_TEXT => &mut all.text,
+        format::SENML_JSON => &mut all.senml_json,
+        format::SENML_CBOR => &mut all.senml_cbor,
+        format::TLV | format::OLD_TLV => &mut all.tlv,
+        _ => &mut all.opaque,
+    }
+}
+
 /// A datagram that waits to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outgoing {
@@ -186,8 +212,8 @@ impl Devices {
             random(plan.seed ^ u64::from(run.tag()), &[u64::from(share.index), 0x006c_776d_326d]);
         let pause = plan.connection.reconnect.0;
         let never = Nanos::MAX;
-        let device = |next_id| Device {
-            next_id,
+        let device = |first| Device {
+            ids: MessageIds::beginning_at(first, Nanos::ZERO),
             pause,
             turns_at: never,
             renews_at: never,
@@ -227,6 +253,8 @@ impl Devices {
             insecure: Vec::new(),
             dirty: Vec::new(),
             waiting: 0,
+            uploading: 0,
+            ids_came_round: false,
             random,
             observed: ObservedDevices::default(),
             traffic: Traffic::default(),
@@ -259,8 +287,8 @@ impl Devices {
                 own.standing = Standing::Securing;
                 self.insecure.push(slot);
             }
-            Some(port) => self.ask_for_bootstrap(slot, port, now),
-            None => self.register(slot, now),
+            Some(port) if !own.knows_server => self.ask_for_bootstrap(slot, port, now),
+            _ => self.register(slot, now),
         }
     }
 
@@ -338,6 +366,9 @@ impl Devices {
 
     /// Lets time pass: repeats, gives up, renews, and begins what may begin.
     pub fn tick(&mut self, now: Nanos, events: &mut Vec<Event>) {
+        if std::mem::take(&mut self.ids_came_round) {
+            events.push(Event::Incident { reason: TOO_SOON.to_owned() });
+        }
         while let Some((at, slot, wake)) = self.timers.due(now) {
             match wake {
                 Wake::Exchange => self.look_after_exchange(slot, at, now, events),
@@ -460,6 +491,14 @@ impl Devices {
         let (device, purpose, content, packet) =
             (self.share.number(own.device), own.purpose, own.content, own.datagram.len() as u32);
         let (is_first, is_confirmable) = (own.sendings == 1, own.is_confirmable);
+        let content_format = match purpose {
+            Purpose::Send(_) => Some(self.plan.format),
+            _ => purpose.is_notification().then_some(own.content_format),
+        };
+        if let Some(content_format) = content_format.filter(|_| is_first) {
+            let sizes = sizes_of(content_format, &mut self.traffic.formats);
+            sizes.add(content.into(), packet.into());
+        }
         match (is_first, purpose, purpose.message()) {
             (false, ..) => events.push(Event::Retransmitted { after }),
             (true, _, Some(sequence)) => {
@@ -550,16 +589,14 @@ impl Devices {
         self.outgoing.push(Outgoing::Exchange(place, self.exchanges.turn(place)));
     }
 
-    /// An id that nothing of the device under way has. Far fewer are under way than there are ids.
-    fn take_id(&mut self, slot: u32) -> u16 {
-        loop {
-            let Some(own) = self.devices.get_mut(slot as usize) else { return 0 };
-            own.next_id = own.next_id.wrapping_add(1);
-            let id = own.next_id;
-            if self.of_id(slot, id).is_none() {
-                return id;
-            }
-        }
+    /// An id that nothing of the device under way has: far fewer are under way than there are ids.
+    fn take_id(&mut self, slot: u32, now: Nanos) -> u16 {
+        let Some(own) = self.devices.get_mut(slot as usize) else { return 0 };
+        let (under_way, exchanges) = (&own.under_way, &self.exchanges);
+        let has = |id: u16, place: &u32| exchanges.get(*place).is_some_and(|own| own.id == id);
+        let id = own.ids.take(now, |id| under_way.iter().any(|place| has(id, place)));
+        self.ids_came_round |= own.ids.came_round();
+        id.unwrap_or_default()
     }
 
     /// The values of a device at a time; its newest message stands in `message`.

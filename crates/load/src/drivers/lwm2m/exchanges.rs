@@ -52,8 +52,9 @@ pub struct Exchange {
     pub port: u16,
     /// The whole message.
     pub datagram: Vec<u8>,
-    /// Bytes of its content.
+    /// Bytes of its content, and the format of that in a notification.
     pub content: u32,
+    pub content_format: u16,
     /// Whether it is repeated until it is acknowledged.
     pub is_confirmable: bool,
     /// Whether it was acknowledged, and only its answer is awaited.

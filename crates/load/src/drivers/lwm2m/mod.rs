@@ -244,6 +244,7 @@ impl Lwm2mDriver {
         }
         self.scratch = scratch;
         let dropped = self.hub.take_dropped();
+        self.traffic.overflowed += u64::from(dropped);
         if dropped > 0 {
             let reason = "datagrams of the server found no room at our socket".to_owned();
             events.push(Event::Incidents { reason, times: u64::from(dropped) });
@@ -290,7 +291,7 @@ impl Driver for Lwm2mDriver {
 
     fn release(&mut self, client: Client) -> bool {
         let Client::Device(number) = client else { return false };
-        self.devices.release(self.share.slot(number))
+        self.devices.release(self.share.slot(number), self.clock.now())
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {
@@ -318,7 +319,7 @@ impl Driver for Lwm2mDriver {
     }
 
     fn disconnect(&mut self) {
-        self.devices.disconnect();
+        self.devices.disconnect(self.clock.now());
         self.flush(&mut Vec::new());
         if let Some(sessions) = &mut self.sessions {
             let now = self.clock.now();

@@ -49,9 +49,11 @@ pub struct Observation {
     pub content_format: u16,
     /// The newest number of a notification; these have 24 bits.
     pub number: u32,
-    /// When it was notified last, and the id of that message.
+    /// When it was notified last.
     pub notified_at: Nanos,
-    pub id: Option<u16>,
+    /// The ids of its newest notifications, each in the place of the oldest one, and how many there were.
+    ids: [u16; REMEMBERED],
+    notified: u32,
     /// What it had then, and when it is looked whether that has changed.
     pub content: Content,
     pub look_at: Nanos,
@@ -59,6 +61,8 @@ pub struct Observation {
     token_length: u8,
 }
 
+/// Notifications that a server may reset when newer ones have left: those that need no acknowledgement leave before a reset comes.
+const REMEMBERED: usize = 16;
 /// Numbers of notifications have 24 bits (RFC 7641 section 4.4).
 const NUMBERS: u32 = 1 << 24;
 
@@ -79,7 +83,8 @@ impl Observation {
             content_format,
             number: 0,
             notified_at: now,
-            id: None,
+            ids: [0; REMEMBERED],
+            notified: 0,
             content,
             look_at: now,
             token: room,
@@ -94,8 +99,17 @@ impl Observation {
 
     /// Notes a further notification with that id, and gives the observation as that has it.
     pub fn notified(&mut self, id: u16, now: Nanos) -> Observation {
-        (self.number, self.notified_at, self.id) = ((self.number + 1) % NUMBERS, now, Some(id));
+        (self.number, self.notified_at) = ((self.number + 1) % NUMBERS, now);
+        if let Some(place) = self.ids.get_mut(self.notified as usize % REMEMBERED) {
+            *place = id;
+        }
+        self.notified = self.notified.wrapping_add(1);
         self.clone()
+    }
+
+    /// Whether one of its newest notifications had that id.
+    fn was_notified(&self, id: u16) -> bool {
+        self.ids.iter().take(self.notified as usize).any(|known| *known == id)
     }
 }
 
@@ -104,11 +118,11 @@ impl Observation {
 pub struct Observations(Vec<Observation>);
 
 impl Observations {
-    /// Adds one. What has the same token takes the place of what had it (RFC 7641 section 4.1), and so does what has the same path: a
-    /// server that forgot a token observes anew. Its numbers go on from there (section 4.4); the first one of them.
+    /// Adds one. What has the same port and token takes the place of what had them (RFC 7641 section 4.1), and so does what has the same
+    /// port and path: a server that forgot a token observes anew. Its numbers go on from there (section 4.4); the first one of them.
     pub fn add(&mut self, mut new: Observation) -> u32 {
         let replaced = |known: &Observation| {
-            (known.port == new.port && known.token() == new.token()) || known.paths == new.paths
+            known.port == new.port && (known.token() == new.token() || known.paths == new.paths)
         };
         let before = self.0.iter().filter(|known| replaced(known)).map(|known| known.number + 1).max();
         self.0.retain(|known| !replaced(known));
@@ -126,9 +140,9 @@ impl Observations {
         self.0.len() < before
     }
 
-    /// Takes away what was notified last by a message of that id.
+    /// Takes away what a message of that id has notified lately.
     pub fn cancel_notified(&mut self, id: u16) {
-        self.0.retain(|known| known.id != Some(id));
+        self.0.retain(|known| !known.was_notified(id));
     }
 
     /// Takes away what observes that path or something below it.
@@ -192,6 +206,26 @@ mod tests {
         assert_eq!(all.0.len(), 1);
         assert!(all.cover(Path::resource(3, 0, 9)) && !all.cover(Path::resource(3303, 0, 5700)));
         assert!(!all.cancel((5683, b"a")) && !all.cancel((7, b"b")) && all.cancel((5683, b"b")));
+        all.add(observation("/3/0", b"a"));
+        let mut elsewhere = observation("/3/0", b"a");
+        elsewhere.port = 7;
+        all.add(elsewhere);
+        assert_eq!(all.0.len(), 2, "two servers may want the same");
+    }
+
+    #[test]
+    fn a_reset_of_an_older_notification_ends_an_observation() {
+        let mut all = Observations::default();
+        all.add(observation("/3303/0/5700", b"a"));
+        (100..110).for_each(|id| _ = all.at(0).unwrap().notified(id, Nanos::ZERO));
+        all.cancel_notified(0);
+        assert_eq!(all.count(), 1, "no notification had that id");
+        all.cancel_notified(103);
+        assert_eq!(all.count(), 0);
+        all.add(observation("/3303/0/5700", b"a"));
+        (0..20).for_each(|id| _ = all.at(0).unwrap().notified(id, Nanos::ZERO));
+        all.cancel_notified(3);
+        assert_eq!(all.count(), 1, "that is too long ago");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::observations::{Observation, Observations, Paths};
 use super::own::{self, Own, Values};
 use super::{blocks, firmware};
 use plimsoll_codec::coap::{Block, Message, code, option};
-use plimsoll_codec::lwm2m::{Attributes, Given, Path, format, link, payload};
+use plimsoll_codec::lwm2m::{Attributes, Given, Kind, Path, format, link, payload};
 
 /// Objects whose instances belong to the device itself: nobody creates or deletes them (security, server, device, firmware).
 const OWN_OBJECTS: [u16; 4] = [own::SECURITY, SERVER, 3, 5];
@@ -22,6 +22,9 @@ const RENEW: u16 = 8;
 const MOST_OBSERVATIONS: usize = 256;
 const MOST_PATHS: usize = 256;
 const MOST_WRITTEN: usize = 4_096;
+/// Bytes of these, and instances that it created or deleted.
+const MOST_BYTES: usize = 1 << 20;
+const MOST_CHANGED: usize = 1_024;
 
 /// What a request is answered with, beside the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +115,7 @@ impl Served<'_> {
             return Reply::of(code::BAD_OPTION);
         }
         let mut reply = self.operation(request, out);
-        if matches!(request.code, code::GET | code::FETCH) {
+        if matches!(request.code, code::GET | code::FETCH) && reply.code == code::CONTENT {
             blocks::cut(&mut reply, request.block(option::BLOCK2), self.block_size, out);
         }
         reply
@@ -125,7 +128,10 @@ impl Served<'_> {
             return Reply::of(code::UNAUTHORIZED);
         }
         let accept = request.number(option::ACCEPT).and_then(|number| u16::try_from(number).ok());
-        match (request.code, request.number(option::OBSERVE)) {
+        // Only the first block of an answer observes (RFC 7959 section 2.6).
+        let is_first = request.block(option::BLOCK2).is_none_or(|block| block.number == 0);
+        let observe = request.number(option::OBSERVE).filter(|_| is_first);
+        match (request.code, observe) {
             (code::GET, _) if accept == Some(format::LINK) => self.discover(path, out),
             (code::GET, Some(0)) => self.observe(Paths::One(path), accept, request.token, out),
             (code::GET, Some(1)) => {
@@ -284,7 +290,7 @@ impl Served<'_> {
             return Err(code::UNSUPPORTED_FORMAT);
         }
         let given = payload::read(content_format, path, request.payload).map_err(|_| code::BAD_REQUEST)?;
-        if given.len() + self.own.count_written() > MOST_WRITTEN {
+        if !self.has_room_for(&given) {
             return Err(code::TOO_LARGE);
         }
         let one = |(path, given): (Path, Given<'_>)| {
@@ -293,6 +299,14 @@ impl Served<'_> {
             Ok((path, given.as_kind(kind).ok_or(code::BAD_REQUEST)?.into()))
         };
         given.into_iter().map(one).collect()
+    }
+
+    /// Whether a device may keep these values beside what was written before. An image is kept by nobody.
+    pub(super) fn has_room_for(&self, given: &[(Path, Given<'_>)]) -> bool {
+        let (values, bytes) = self.own.count_written();
+        let kept = given.iter().filter(|(path, _)| *path != firmware::PACKAGE);
+        let new: usize = kept.map(|(_, value)| value.length()).sum();
+        given.len() + values <= MOST_WRITTEN && new + bytes <= MOST_BYTES
     }
 
     /// Writes what the payload has for that path; at the root, for the paths that it names (1.1 core, section 6.3.10).
@@ -344,8 +358,11 @@ impl Served<'_> {
         // Each message is worth a notification: what it holds is no measure that crosses a bound.
         let Attributes { gt, lt, st, .. } = attributes;
         let has_conditions = gt.or(lt).or(st).is_some();
-        let holds_message = self.objects.below(path).iter().any(|resource| resource.is_message());
-        if !attributes.are_consistent() || (has_conditions && holds_message) {
+        let below = self.objects.below(path);
+        let holds_message = below.iter().any(|resource| resource.is_message());
+        let is_number = |kind| matches!(kind, Some(Kind::Integer | Kind::Float));
+        let is_measure = path.depth() > 2 && below.iter().all(|resource| is_number(resource.kind()));
+        if !attributes.are_consistent() || (has_conditions && (holds_message || !is_measure)) {
             return Reply::of(code::BAD_REQUEST);
         }
         self.own.set_attributes(path, attributes);
@@ -355,6 +372,7 @@ impl Served<'_> {
     fn execute(&mut self, path: Path) -> Reply {
         match self.objects.at(path) {
             None => Reply::of(code::NOT_FOUND),
+            Some(_) if !self.values().has(path) => Reply::of(code::NOT_FOUND),
             Some(resource) if resource.kind().is_some() => Reply::of(code::METHOD_NOT_ALLOWED),
             Some(_) => Reply::of(code::CHANGED).then(match path.ids() {
                 _ if path == REBOOT => Then::Restart,
@@ -374,6 +392,9 @@ impl Served<'_> {
         }
         if object.object().is_some_and(|id| OWN_OBJECTS.contains(&id)) {
             return Reply::of(code::METHOD_NOT_ALLOWED);
+        }
+        if self.own.count_changed() >= MOST_CHANGED {
+            return Reply::of(code::TOO_LARGE);
         }
         let taken = self.values().instances(object);
         let is_free = |id: &u16| !taken.iter().any(|own| own.instance() == Some(*id));

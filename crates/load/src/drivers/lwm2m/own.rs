@@ -63,9 +63,9 @@ impl Values<'_> {
     pub fn of(&self, paths: &Paths) -> Vec<(Path, Given<'static>)> {
         let seen =
             |path: Path| self.below(path).into_iter().filter(|(own, _)| own.object() != Some(SECURITY));
-        match paths.all() {
-            [path] => self.below(*path),
-            paths => paths.iter().copied().flat_map(seen).collect(),
+        match paths {
+            Paths::One(path) => self.below(*path),
+            Paths::Several(paths) => paths.iter().copied().flat_map(seen).collect(),
         }
     }
 
@@ -114,9 +114,15 @@ impl Own {
         self.0.as_ref().is_some_and(|own| own.deleted.iter().any(|gone| gone.covers(&path)))
     }
 
-    /// How many values were written.
-    pub fn count_written(&self) -> usize {
-        self.all_written().len()
+    /// How many values were written, and their bytes.
+    pub fn count_written(&self) -> (usize, usize) {
+        let bytes = self.all_written().iter().map(|(_, value)| value.length());
+        (self.all_written().len(), bytes.sum())
+    }
+
+    /// How many instances were created or deleted.
+    pub fn count_changed(&self) -> usize {
+        self.0.as_ref().map_or(0, |own| own.created.len() + own.deleted.len())
     }
 
     /// What was written to a resource.
@@ -148,7 +154,9 @@ impl Own {
         changes.written.retain(|(own, _)| !instance.covers(own));
         changes.attributes.retain(|(own, _)| !instance.covers(own));
         changes.created.retain(|own| *own != instance);
-        changes.deleted.push(instance);
+        if !changes.deleted.contains(&instance) {
+            changes.deleted.push(instance);
+        }
     }
 
     /// The attributes that hold at a path: those of lower levels go before those of higher ones, and last comes what a server wrote

@@ -38,7 +38,7 @@ impl Devices {
         }
         match server_of(&own.own, self.host) {
             Ok(port) => {
-                own.port = port;
+                (own.port, own.knows_server) = (port, true);
                 let client = self.client(slot);
                 if self.part(slot, at, events) {
                     let reason = "the bootstrap server gave the device a new start".to_owned();

@@ -2,12 +2,14 @@
 
 use super::{Devices, Event, Exchange, Outgoing, Purpose};
 use crate::drivers::coap::answered::RequestKey;
-use crate::drivers::lwm2m::blocks::{self, Taken};
-use crate::drivers::lwm2m::firmware::Outcome;
+use crate::drivers::lwm2m::blocks::{self, Taken, Upload};
+use crate::drivers::lwm2m::firmware::{Order, Outcome};
 use crate::drivers::lwm2m::operations::{Reply, Served, Then};
 use plimsoll_codec::coap::{Kind, LARGEST_DATAGRAM, Message, code, option};
 use plimsoll_model::Nanos;
 
+/// Bytes that servers have written to devices of a thread in blocks, and not ended yet.
+const MOST_UPLOADING: usize = 64 << 20;
 /// Bytes of the token of a deregistration.
 pub(super) const GOODBYE: usize = 2;
 
@@ -52,10 +54,12 @@ impl Devices {
         }
     }
 
-    /// Whether a device in queue mode listens no more (1.0 core, section 8.3): its radio is off.
+    /// Whether a device in queue mode listens no more (1.0 core, section 8.3): its radio is off. It listens while it waits for an
+    /// acknowledgement or an answer.
     fn sleeps(&self, slot: u32, at: Nanos) -> bool {
         let Some(awake) = self.plan.awake else { return false };
-        self.devices.get(slot as usize).is_some_and(|own| at - own.sent_at > awake)
+        let is_over = |own: &super::Device| own.under_way.is_empty() && at - own.sent_at > awake;
+        self.devices.get(slot as usize).is_some_and(is_over)
     }
 
     /// The place of what a device has under way with that id.
@@ -92,7 +96,8 @@ impl Devices {
 
     /// The server knows nothing of a notification: it is not observed any more (RFC 7641 section 3.6).
     fn reset(&mut self, slot: u32, id: u16, at: Nanos, events: &mut Vec<Event>) {
-        let ended = self.sent_with(slot, id).and_then(|place| self.end(place));
+        let place = self.sent_with(slot, id);
+        let ended = place.and_then(|place| self.end(place));
         let mut is_refused = false;
         match ended.map(|(_, purpose)| purpose) {
             Some(Purpose::Register | Purpose::Update | Purpose::Bootstrap) => {
@@ -184,7 +189,7 @@ impl Devices {
         if was_observed && !self.is_observed(slot) {
             events.push(Event::Incident { reason: no_more_observed(request.code).to_owned() });
         }
-        self.answer((slot, port), request, &reply, &payload);
+        self.answer((slot, port), request, (&reply, &payload), at);
         // Reading twice does no harm, and what was read may be long.
         let is_reading = matches!(request.code, code::GET | code::FETCH);
         let answer = (!is_reading || reply.observe.is_some())
@@ -213,20 +218,47 @@ impl Devices {
         now: Nanos,
         payload: &mut Vec<u8>,
     ) -> Reply {
-        let Some(block) = request.block(option::BLOCK1).filter(|block| block.more || block.number > 0) else {
+        let is_malformed = |number| request.option(number).is_some() && request.block(number).is_none();
+        if is_malformed(option::BLOCK1) || is_malformed(option::BLOCK2) {
+            return Reply::of(code::BAD_REQUEST);
+        }
+        let Some(block) = request.block(option::BLOCK1) else {
             return self.serve((slot, port), request, now, payload);
         };
+        if block.number == 0 && !block.more {
+            return Reply { block1: Some(block), ..self.serve((slot, port), request, now, payload) };
+        }
         let Some(own) = self.devices.get_mut(slot as usize) else { return Reply::of(code::NOT_FOUND) };
         let upload = &mut own.rare.get_or_insert_default().upload;
-        let reply = match blocks::take(upload, block, request) {
+        let before = upload.as_ref().map_or(0, Upload::kept);
+        let taken = blocks::take(upload, block, request);
+        self.uploading += upload.as_ref().map_or(0, Upload::kept);
+        self.uploading -= before;
+        if self.uploading > MOST_UPLOADING {
+            self.forget_upload(slot);
+            return Reply { block1: Some(block), ..Reply::of(code::TOO_LARGE) };
+        }
+        let reply = match taken {
             Taken::Continue => Reply::of(code::CONTINUE),
             Taken::Refused(code) => Reply::of(code),
-            Taken::Whole(body) => {
+            Taken::Whole { body, length } => {
                 let whole = Message { payload: &body, ..*request };
-                self.serve((slot, port), &whole, now, payload)
+                let reply = self.serve((slot, port), &whole, now, payload);
+                match reply.then {
+                    // Of an image, only its beginning was kept.
+                    Then::Firmware(Order::Pushed(_)) => reply.then(Then::Firmware(Order::Pushed(length))),
+                    _ => reply,
+                }
             }
         };
         Reply { block1: Some(block), ..reply }
+    }
+
+    /// Nobody goes on with what a server has begun to write in blocks.
+    pub(super) fn forget_upload(&mut self, slot: u32) {
+        let rare = self.devices.get_mut(slot as usize).and_then(|own| own.rare.as_mut());
+        let upload = rare.and_then(|rare| rare.upload.take());
+        self.uploading -= upload.as_ref().map_or(0, Upload::kept);
     }
 
     fn serve(
@@ -262,7 +294,13 @@ impl Devices {
         reply
     }
 
-    fn answer(&mut self, (slot, port): (u32, u16), request: &Message<'_>, reply: &Reply, payload: &[u8]) {
+    fn answer(
+        &mut self,
+        (slot, port): (u32, u16),
+        request: &Message<'_>,
+        (reply, payload): (&Reply, &[u8]),
+        now: Nanos,
+    ) {
         self.options.clear();
         if let Some(tag) = reply.tag {
             self.options.add(option::ETAG, &tag);
@@ -283,7 +321,7 @@ impl Devices {
         self.options.encode(&mut self.encoded);
         let (kind, id) = match request.kind {
             Kind::Confirmable => (Kind::Acknowledgement, request.id),
-            _ => (Kind::NonConfirmable, self.take_id(slot)),
+            _ => (Kind::NonConfirmable, self.take_id(slot, now)),
         };
         let begin = self.answers.len();
         let (code, token, options) = (reply.code, request.token, self.encoded.as_slice());

@@ -14,7 +14,7 @@ impl Devices {
     pub(super) fn put_on_way(
         &mut self,
         (slot, purpose): (u32, Purpose),
-        wanted: &Observation,
+        (wanted, id): (&Observation, u16),
         (payload, cut): (&[u8], Option<Reply>),
         now: Nanos,
     ) -> bool {
@@ -32,10 +32,9 @@ impl Devices {
         self.options.encode(&mut self.encoded);
         let is_confirmable = self.coap.confirmable;
         let kind = if is_confirmable { Kind::Confirmable } else { Kind::NonConfirmable };
-        let id = wanted.id.unwrap_or_default();
         let Some(exchange) = self.exchanges.get_mut(place) else { return false };
         (exchange.id, exchange.port, exchange.is_confirmable) = (id, wanted.port, is_confirmable);
-        exchange.content = payload.len() as u32;
+        (exchange.content, exchange.content_format) = (payload.len() as u32, wanted.content_format);
         let (token, options) = (wanted.token(), self.encoded.as_slice());
         Message { kind, code: code::CONTENT, id, token, options, payload }.encode(&mut exchange.datagram);
         if exchange.datagram.len() > LARGEST_DATAGRAM {
@@ -140,13 +139,13 @@ impl Devices {
         bytes: &mut Vec<u8>,
         now: Nanos,
     ) {
-        let id = self.take_id(slot);
+        let id = self.take_id(slot, now);
         let own = self.devices.get_mut(slot as usize);
         let Some(known) = own.and_then(|own| own.observations.at(place)) else { return };
         known.content = content;
         let wanted = known.notified(id, now);
         let mut cut = Reply::of(code::CONTENT);
         blocks::cut(&mut cut, None, self.block_size, bytes);
-        self.put_on_way((slot, Purpose::Value), &wanted, (bytes, Some(cut)), now);
+        self.put_on_way((slot, Purpose::Value), (&wanted, id), (bytes, Some(cut)), now);
     }
 }

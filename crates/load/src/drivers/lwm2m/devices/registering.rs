@@ -30,25 +30,28 @@ impl Devices {
         self.post(slot, Purpose::Register, links.as_bytes(), now);
     }
 
-    /// Renews a registration, with the list of its objects where that has changed.
+    /// Renews a registration, with the list of its objects where that has changed. While an update is under way, the next one waits for
+    /// its answer: a server takes them in the order in which they come.
     pub(super) fn update(&mut self, slot: u32, lists_objects: bool, now: Nanos) {
-        let Some(own) = self.devices.get(slot as usize).filter(|own| own.standing == Standing::Registered)
-        else {
+        let is_under_way = self.is_renewing(slot);
+        let own = self.devices.get_mut(slot as usize);
+        let Some(own) = own.filter(|own| own.standing == Standing::Registered) else { return };
+        if is_under_way {
+            own.updates_again = Some(lists_objects || own.updates_again == Some(true));
             return;
-        };
-        registration::update(&own.location, self.lifetime(slot), &mut self.options, lists_objects);
+        }
+        let location = own.location.clone();
+        registration::update(&location, self.lifetime(slot), &mut self.options, lists_objects);
         let values = self.values(slot, now, &[]).filter(|_| lists_objects);
         let links = values.map(|values| registered(&values)).unwrap_or_default();
         self.post(slot, Purpose::Update, links.as_bytes(), now);
     }
 
-    /// Renews a registration that the server may have lost, which its answer shows.
-    fn ask_whether_registered(&mut self, slot: u32, now: Nanos) {
-        let is_asked =
+    /// Whether an update of a device is under way.
+    fn is_renewing(&self, slot: u32) -> bool {
+        let is_update =
             |place: &u32| self.exchanges.get(*place).is_some_and(|own| own.purpose == Purpose::Update);
-        if !self.under_way(slot).iter().any(is_asked) {
-            self.update(slot, false, now);
-        }
+        self.devices.get(slot as usize).is_some_and(|own| own.under_way.iter().any(is_update))
     }
 
     /// Sends a request to the server of a device whose options were made.
@@ -65,7 +68,7 @@ impl Devices {
         payload: &[u8],
         now: Nanos,
     ) {
-        let (place, id) = (self.exchanges.take(slot, purpose, now), self.take_id(slot));
+        let (place, id) = (self.exchanges.take(slot, purpose, now), self.take_id(slot, now));
         let token = self.exchanges.token(place);
         self.encoded.clear();
         self.options.encode(&mut self.encoded);
@@ -95,8 +98,9 @@ impl Devices {
             (Purpose::Send(sequence), answered) => {
                 let reason = format!("the server answered {status} to what a device sent");
                 events.push(Event::Refused { device: self.number(slot), sequence, at, reason });
-                if answered == code::NOT_FOUND {
-                    self.ask_whether_registered(slot, at);
+                // The answer to an update shows whether the server has lost the registration.
+                if answered == code::NOT_FOUND && !self.is_renewing(slot) {
+                    self.update(slot, false, at);
                 }
             }
             (Purpose::Bootstrap, code::CHANGED) => self.is_being_bootstrapped(slot, at),
@@ -108,7 +112,13 @@ impl Devices {
                     self.failed(slot, reason, at, events);
                 }
             },
-            (Purpose::Update, code::CHANGED) => self.renew_later(slot, at),
+            (Purpose::Update, code::CHANGED) => {
+                self.renew_later(slot, at);
+                let own = self.devices.get_mut(slot as usize);
+                if let Some(lists_objects) = own.and_then(|own| own.updates_again.take()) {
+                    self.update(slot, lists_objects, at);
+                }
+            }
             // It has lost the registration, as after a restart.
             (Purpose::Update, code::NOT_FOUND) => {
                 let reason = "the server has lost the registration: 4.04 to an update".to_owned();
@@ -224,11 +234,8 @@ impl Devices {
         let Some(own) = self.devices.get_mut(slot as usize) else { return false };
         own.observations.clear();
         own.sleep();
-        if let Some(rare) = &mut own.rare {
-            // Nobody goes on with a body in blocks.
-            rare.upload = None;
-        }
         let was_ready = std::mem::take(&mut own.is_ready);
+        self.forget_upload(slot);
         self.count(slot);
         was_ready
     }
@@ -258,6 +265,8 @@ impl Devices {
         });
         let (chance, longest) = (self.random.fraction(), self.pauses.1);
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
+        // Where it cannot register, it asks to be bootstrapped once more (1.1 core, section 6.1.4).
+        own.knows_server &= own.standing != Standing::Registering;
         if !own.was_ready {
             own.standing = Standing::Idle;
             return self.count(slot);
@@ -270,14 +279,15 @@ impl Devices {
     }
 
     /// Says goodbye where that is wanted, and forgets what a device was about to send; whether it was ready.
-    pub fn release(&mut self, slot: u32) -> bool {
+    pub fn release(&mut self, slot: u32, now: Nanos) -> bool {
         self.under_way(slot).into_iter().for_each(|place| _ = self.end(place));
-        let id = self.take_id(slot);
+        self.forget_upload(slot);
+        let id = self.take_id(slot, now);
         let Some(own) = self.devices.get_mut(slot as usize) else { return false };
         self.waiting -= own.queue.len();
         own.queue.clear();
         own.observations.clear();
-        own.was_ready = false;
+        (own.was_ready, own.knows_server) = (false, false);
         own.sleep();
         if own.rare.take().is_some_and(|rare| rare.download.is_some() || rare.installs_at.is_some()) {
             own.own.write(STATE, Given::Integer(State::Idle as i64));
@@ -300,8 +310,8 @@ impl Devices {
     }
 
     /// Says goodbye for all devices.
-    pub fn disconnect(&mut self) {
-        (0..self.devices.len() as u32).for_each(|slot| _ = self.release(slot));
+    pub fn disconnect(&mut self, now: Nanos) {
+        (0..self.devices.len() as u32).for_each(|slot| _ = self.release(slot, now));
     }
 
     /// A datagram could not be sent, or what was sent found nobody.

@@ -64,13 +64,13 @@ impl Devices {
         let observers = own.observations.of(message).count();
         let mut is_under_way = false;
         for at in 0..observers {
-            let id = self.take_id(slot);
+            let id = self.take_id(slot, now);
             let own = self.devices.get_mut(slot as usize);
             let observation = own.and_then(|own| own.observations.of(message).nth(at));
             let Some(observation) = observation.map(|known| known.notified(id, now)) else { break };
             // The first one is the message; to others the same is told again.
             let purpose = Purpose::Notify((at == 0).then_some(sequence));
-            let fits = self.send_notification(slot, purpose, &observation, content, now);
+            let fits = self.send_notification((slot, purpose), (&observation, id), content, now);
             is_under_way |= fits && at == 0;
         }
         is_under_way
@@ -101,9 +101,8 @@ impl Devices {
     /// Puts a notification on its way; whether its format and a datagram can carry it.
     fn send_notification(
         &mut self,
-        slot: u32,
-        purpose: Purpose,
-        wanted: &Observation,
+        (slot, purpose): (u32, Purpose),
+        (wanted, id): (&Observation, u16),
         content: &[u8],
         now: Nanos,
     ) -> bool {
@@ -116,7 +115,7 @@ impl Devices {
         } else {
             self.write_below(slot, wanted, content, now, &mut bytes)
         };
-        let fits = is_carried && self.put_on_way((slot, purpose), wanted, (&bytes, None), now);
+        let fits = is_carried && self.put_on_way((slot, purpose), (wanted, id), (&bytes, None), now);
         self.payload = bytes;
         fits
     }

@@ -149,6 +149,7 @@ impl Devices {
         });
     }
 
+    /// Whatever is under way about firmware is over.
     fn end_download(&mut self, slot: u32) {
         let asked = self
             .under_way(slot)
@@ -156,7 +157,7 @@ impl Devices {
             .find(|place| self.exchanges.get(*place).is_some_and(|own| own.purpose == Purpose::Download));
         let _ = asked.and_then(|place| self.end(place));
         if let Some(rare) = self.devices.get_mut(slot as usize).and_then(|own| own.rare.as_mut()) {
-            rare.download = None;
+            (rare.download, rare.installs_at) = (None, None);
         }
     }
 
