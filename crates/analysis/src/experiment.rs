@@ -182,6 +182,17 @@ impl Experiment {
     }
 }
 
+/// How notes begin that say why an experiment slowed nothing, or not all that it was to slow.
+pub const NOTHING_SLOWED: &str = "nothing was slowed";
+/// See [`NOTHING_SLOWED`].
+pub const ENDED_EARLY: &str = "the experiment ended early";
+
+/// Why an experiment showed nothing, by the notes of its run.
+pub(crate) fn why_nothing(notes: &[String]) -> String {
+    let tells = |note: &&String| note.starts_with(NOTHING_SLOWED) || note.starts_with(ENDED_EARLY);
+    notes.iter().rfind(tells).cloned().unwrap_or_else(|| NOTHING_SLOWED.to_owned())
+}
+
 /// The mean time of one operation alone, in seconds, in a level of one operation in flight.
 pub fn alone(level: &LevelRecord, terms: &Terms) -> Option<f64> {
     let of = |metric: Metric| {
@@ -257,7 +268,7 @@ pub fn compute_all_the_time(
 /// Whether short stops have told which component decides alone, whatever it does meanwhile.
 pub fn short_stops_tell(levels: &[&LevelRecord]) -> bool {
     let parts = parts(levels, &[], Estimate::of(1.0, None));
-    let contenders: Vec<&Part> = parts.iter().filter(|part| part.under_short_stops.is_some()).collect();
+    let contenders: Vec<&Part> = parts.iter().filter(|part| part.components.len() == 1).collect();
     argument::alone_by_short_stops(&contenders, |_| false).is_some()
 }
 

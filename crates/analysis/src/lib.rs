@@ -88,6 +88,13 @@ pub fn summarize(record: &RunRecord) -> Summary {
         Some(experiment) if levels.is_empty() && record.end == Some(RunEnd::Complete) => {
             experiment.judge(&limits)
         }
+        // Nothing but an experiment, which came to no part that it could slow.
+        None if levels.is_empty()
+            && !record.experiment.is_empty()
+            && record.end == Some(RunEnd::Complete) =>
+        {
+            (Verdict::Invalid, experiment::why_nothing(&record.provenance.notes))
+        }
         _ => judge(record, &levels, load_line.as_ref(), finding.as_ref()),
     };
     let over_levels = |metric| {

@@ -65,9 +65,9 @@ impl Limit {
         let one = |why: &str| format!("{name} limits the load{at}{why}");
         let several = |why: &str| format!("{name} limit the load{at}{why}");
         match self.kind {
-            LimitKind::Processor => one(": it computes all the time"),
+            LimitKind::Processor => one(": it computes, or waits for a processor, all the time"),
             LimitKind::Quota => one(": its quota of processor time is used up"),
-            LimitKind::Waiting => one(": its workers are occupied without computing"),
+            LimitKind::Waiting => one(": its workers are occupied, and hardly compute"),
             LimitKind::Processors => several(": all components share them"),
             LimitKind::Lock => several(
                 ": only one of them works at a time, as with a lock, or a call that some operations make",

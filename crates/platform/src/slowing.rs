@@ -16,6 +16,8 @@ use std::time::Duration;
 const LOOKS: usize = 8;
 /// How often it is tried to give a quota back at once.
 const TRIES: usize = 10;
+/// After how long that is tried again where it failed so often.
+const AGAIN: Duration = Duration::from_millis(100);
 /// How long the last doses may take to be told.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -77,7 +79,7 @@ impl Slowing {
         let mut now = self.now();
         loop {
             let Some(&slowdown) = now.slowdowns.front() else {
-                now = self.changed.wait(now).unwrap_or_else(PoisonError::into_inner);
+                now = self.await_change(now);
                 continue;
             };
             let Slowdown { from, to, how } = slowdown;
@@ -94,6 +96,17 @@ impl Slowing {
             now.slowdowns.pop_front();
             self.changed.notify_all();
         }
+    }
+
+    /// Waits until something changes. A quota that could not be given back is tried again meanwhile.
+    fn await_change<'a>(&'a self, now: MutexGuard<'a, Now>) -> MutexGuard<'a, Now> {
+        if now.cut.is_none() {
+            return self.changed.wait(now).unwrap_or_else(PoisonError::into_inner);
+        }
+        let waited = self.changed.wait_timeout(now, AGAIN);
+        let mut now = waited.unwrap_or_else(PoisonError::into_inner).0;
+        self.let_go(&mut now);
+        now
     }
 
     /// Stops all processes again and again. What counts is the time in which none of them went on: from the last that was stopped
@@ -153,7 +166,7 @@ impl Slowing {
             // One that was killed meanwhile is no failure.
             let _ = kill_process(process, Signal::CONT);
         }
-        // The group is there until this process ends, with a file that it has written before. Where that fails, it is done again later.
+        // The group is there until this process ends, with a file that it has written before.
         now.cut = now.cut.filter(|_| (0..TRIES).all(|_| self.groups.leave(1.0).is_err()));
     }
 

@@ -15,7 +15,7 @@ mod tests;
 
 pub use conductor::Conductor;
 
-use plimsoll_analysis::experiment::{self, effect::Effect, latency as latency_of};
+use plimsoll_analysis::experiment::{self, NOTHING_SLOWED, effect::Effect, latency as latency_of};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{ExperimentLevel, Means, Perturbation, Slowable, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, Terms};
@@ -145,7 +145,7 @@ impl<'a> Experiment<'a> {
         let left = self.plan.within - (now - begun);
         match done {
             [] if self.parts.is_empty() => {
-                Step::Over(Some("nothing was slowed: the run started no component".into()))
+                Step::Over(Some(format!("{NOTHING_SLOWED}: the run started no component")))
             }
             [] => first(Stage::Alone, 1, "one operation at a time"),
             [_] => first(Stage::Saturated, SATURATED, "many operations at a time"),
@@ -161,7 +161,7 @@ impl<'a> Experiment<'a> {
                 self.used_up = experiment::used_up_quotas(last, components);
                 let (stop, in_flight) = match self.measures(alone, last) {
                     Ok(measures) => measures,
-                    Err(why) => return Step::Over(Some(format!("nothing was slowed: {why}"))),
+                    Err(why) => return Step::Over(Some(format!("{NOTHING_SLOWED}: {why}"))),
                 };
                 // Fewer need not have shown what the platform can do, nor what its components use then.
                 let is_more = last.start.load.in_flight().is_some_and(|own| in_flight > own * MORE);

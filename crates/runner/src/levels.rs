@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::level_sequence::LevelSequence;
 use crate::watch::RunWatch;
 use crate::{identity, suspicion};
+use plimsoll_analysis::experiment::ENDED_EARLY;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, EngineError};
 use plimsoll_model::experiment::Stage;
@@ -142,7 +143,7 @@ fn run_experiment(
             return Ok(RunEnd::PlatformDied(death));
         }
         if ended.platform_gone {
-            watch.note("the experiment ended early: the platform completed nothing any more");
+            watch.note(&format!("{ENDED_EARLY}: the platform completed nothing any more"));
             return Ok(RunEnd::Complete);
         }
         settle = true;

@@ -6,6 +6,7 @@ use super::{Part, Path};
 use crate::usage;
 use plimsoll_model::experiment::{Means, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord};
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Counts, Nanos};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,6 +17,9 @@ const FULL: f64 = 0.85;
 const THROTTLED: f64 = 0.1;
 /// Processors of which so much is used are full, and of more than which they are not the same for all.
 const FULL_PROCESSORS: Range<f64> = 0.9..1.05;
+
+/// By so much the throughput may differ between two times that are compared.
+const UNSTEADY: f64 = 0.1;
 
 /// What processes of the host may wait for beside processors: as the observer names it, and for people.
 const RESOURCES: [(&str, &str); 2] = [("io", "a disk"), ("memory", "memory")];
@@ -42,6 +46,8 @@ pub struct Evidence<'a> {
     pub subscribers_acknowledge_late: bool,
     /// Share of operations that were refused meanwhile.
     pub refused: f64,
+    /// The same while a part was slowed, by its name.
+    pub refused_while: Vec<(String, f64)>,
     /// The same of one operation at a time.
     pub refused_alone: f64,
     /// Share of operations that never came to their end meanwhile, and occupied their place until they were given up.
@@ -50,6 +56,8 @@ pub struct Evidence<'a> {
     pub kept_from_generator: f64,
     /// Operations per second meanwhile.
     pub capacity: f64,
+    /// Operations per second in the level in which it was read what components used; `None` where that is not known.
+    pub capacity_when_read: Option<f64>,
     /// Share of the time in which some process of the host waited for something that is no processor, while nothing was slowed.
     pub pressure: Vec<(&'static str, f64)>,
 }
@@ -122,13 +130,7 @@ impl<'a> Evidence<'a> {
             .filter_map(|block| block.perturbation.as_ref())
             .filter(|wanted| !wanted.in_turn)
             .filter(|wanted| !parts.iter().any(|part| part.components == wanted.components))
-            .map(|wanted| {
-                if wanted.components.is_empty() {
-                    PROCESSORS.to_owned()
-                } else {
-                    wanted.components.join(" and ")
-                }
-            })
+            .map(|wanted| named(&wanted.components))
             .collect();
         missing.sort();
         missing.dedup();
@@ -172,11 +174,13 @@ impl<'a> Evidence<'a> {
             generator: most(|[cpu, ..]| *cpu),
             kept_from_generator: most(|[_, kept, _]| *kept).unwrap_or(0.0),
             capacity,
+            capacity_when_read: saturated.and_then(|level| effect::untouched(level).first().copied()),
             pressure: RESOURCES.into_iter().filter_map(pressure).collect(),
             subscribers_work: if seconds > 0.0 { work / seconds } else { 0.0 },
             subscribers_acknowledge_late: record.terms.subscribers_acknowledge_late,
             refused: share(of_untouched.refused, of_untouched.due),
             refused_alone: share(alone.refused, alone.due),
+            refused_while: refused_while(levels),
             unended: unended(&counts, record.terms.acknowledges()),
         }
     }
@@ -212,6 +216,23 @@ impl<'a> Evidence<'a> {
         self.used.get(part.components.first()?).cloned()
     }
 
+    /// Whether the platform was as fast when it was read what components used as it is between slowdowns: one that still warms up
+    /// computes more than later.
+    pub fn is_steady(&self) -> bool {
+        let is_near = |then: f64| (then / self.capacity - 1.0).abs() <= UNSTEADY;
+        self.capacity_when_read.is_none_or(is_near)
+    }
+
+    /// The same as a clause for people, where it was not.
+    pub fn unsteady_in_words(&self) -> Option<String> {
+        let then = self.capacity_when_read.filter(|_| !self.is_steady())?;
+        Some(format!(
+            "against it: {} operations/s while it was read what it uses, and {} later",
+            grouped(then.round()),
+            grouped(self.capacity.round())
+        ))
+    }
+
     /// Whether the components use all processors that they may run on, and these are the same for all.
     pub fn processors_are_full(&self) -> bool {
         are_full(&self.used)
@@ -236,6 +257,26 @@ fn unended(counts: &Counts, acknowledges: bool) -> f64 {
     let answered = counts.acknowledged.saturating_add(counts.refused).saturating_add(counts.unsent);
     let unanswered = if acknowledges { share(counts.due.saturating_sub(answered), counts.due) } else { 0.0 };
     missing.max(unanswered)
+}
+
+/// The share of operations that were refused while each part was slowed.
+fn refused_while(levels: &[&LevelRecord]) -> Vec<(String, f64)> {
+    let mut all: BTreeMap<String, Counts> = BTreeMap::new();
+    for level in levels {
+        for block in level.start.blocks() {
+            let Some(slowed) = &block.perturbation else { continue };
+            let seen =
+                (block.measured..block.end).filter_map(|at| level.samples.get(usize::from(at))?.as_ref());
+            let sum = all.entry(named(&slowed.components)).or_default();
+            seen.for_each(|sample| *sum += sample.counts);
+        }
+    }
+    all.into_iter().map(|(name, counts)| (name, share(counts.refused, counts.due))).collect()
+}
+
+/// What a part that is slowed is called.
+fn named(components: &[String]) -> String {
+    if components.is_empty() { PROCESSORS.to_owned() } else { components.join(" and ") }
 }
 
 /// What each component used in the hold of a level in which nothing was slowed.

@@ -14,6 +14,8 @@ const PERCENT: [f64; 3] = [10.0, 25.0, SECOND];
 /// A second one of it has twice its speed.
 const SECOND: f64 = 100.0;
 
+/// An elasticity that may be more than this is all of an operation's time, but for what stops leave out.
+const NEARLY_ALL: f64 = 0.95;
 /// An elasticity of more than that is none of a part of the time.
 const MOST: f64 = 1.25;
 
@@ -33,12 +35,19 @@ pub struct Faster {
     pub capacity: Estimate,
     /// What limits then; null where it is still the same part.
     pub then: Option<String>,
+    /// Whether that holds only if both do not wait for the same: a second one of a component that waits for something that is not
+    /// known.
+    pub if_apart: bool,
 }
 
 impl Faster {
     /// How it is faster, for people.
     pub fn in_words(&self) -> String {
-        if self.percent == SECOND { "a second one".to_owned() } else { format!("{} % faster", self.percent) }
+        match self.percent {
+            percent if percent < SECOND => format!("{percent} % faster"),
+            _ if self.if_apart => "a second one, if both do not wait for the same".to_owned(),
+            _ => "a second one".to_owned(),
+        }
     }
 
     /// What limits then, as a clause for people; `None` where it is still the same part.
@@ -60,10 +69,8 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
     let others: Vec<&Part> = parts.iter().filter(|part| part.components.len() == 1 && *part != own).collect();
     let [least, most] = elasticity.ends();
     // Long stops take a little less from who waits than their dose. Where nobody else decides, the rest is the limiting part's.
-    let (decided, most) = match others.iter().any(|part| stops_others(part)) {
-        true => (elasticity.mean, most),
-        false => (1.0, most.max(1.0)),
-    };
+    let is_all_its_own = most > NEARLY_ALL && !others.iter().any(|part| stops_others(part));
+    let (decided, most) = if is_all_its_own { (1.0, most.max(1.0)) } else { (elasticity.mean, most) };
     let of_percent = |&percent: &f64| {
         let faster = 1.0 + percent / 100.0;
         // The part of an operation's time that it decides becomes shorter.
@@ -100,7 +107,8 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
             bound(PROCESSORS.to_owned(), most, most * 0.95, most * 1.05);
         }
         let (mean, lo, hi) = forecast;
-        Faster { percent, capacity: Estimate { mean, ci95: Some([lo, hi]) }, then }
+        let if_apart = percent >= SECOND && matches!(kind, LimitKind::Waiting | LimitKind::Unknown);
+        Faster { percent, capacity: Estimate { mean, ci95: Some([lo, hi]) }, then, if_apart }
     };
     PERCENT.iter().map(of_percent).collect()
 }
@@ -156,6 +164,11 @@ mod tests {
         let [quarter, second] = &beside(part("b", 0.0, Some(150.0)))[..] else { panic!() };
         assert_eq!((quarter.capacity.mean, quarter.then.as_deref()), (125.0, None));
         assert_eq!((second.capacity.mean, second.then.as_deref()), (150.0, Some("b")));
+        assert_eq!(
+            [quarter, second].map(|own| own.if_apart),
+            [false, true],
+            "nobody knows what it waits for"
+        );
         let [_, second] = &beside(part("b", 0.0, None))[..] else { panic!() };
         assert_eq!((second.capacity.mean, second.then.as_deref()), (200.0, None), "it allows 400 at least");
     }
@@ -175,6 +188,23 @@ mod tests {
         assert!((quarter.capacity.mean - 125.0).abs() < 5.0, "{quarter:?}");
         assert!((second.capacity.mean - 105.3).abs() < 0.1, "{second:?}");
         assert_eq!(second.then.as_deref(), Some("the platform's processors"));
+        assert_eq!(second.in_words(), "a second one");
+    }
+
+    #[test]
+    fn what_decides_a_part_of_the_time_alone_buys_no_more_than_that() {
+        let parts = [part("a", 0.8, Some(100.0)), part("b", 0.0, None)];
+        let evidence = Evidence { parts: &parts, capacity: 100.0, ..Evidence::default() };
+        let of = |mean: f64| {
+            let elasticity = Some(Estimate { mean, ci95: Some([mean - 0.05, mean + 0.05]) });
+            let component = Some("a".to_owned());
+            let kind = LimitKind::Processor;
+            let limit = Limit { component, components: Vec::new(), kind, evidence: Vec::new(), elasticity };
+            let capacity = Estimate { mean: 100.0, ci95: Some([99.0, 101.0]) };
+            super::of(&[limit], evidence.parts, capacity, &evidence).remove(1).capacity.mean
+        };
+        assert!((of(0.8) - 119.05).abs() < 0.01, "{}", of(0.8));
+        assert_eq!(of(0.92), 125.0, "stops leave out a little");
     }
 
     #[test]

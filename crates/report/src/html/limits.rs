@@ -142,7 +142,7 @@ fn latencies(rate: f64, experiment: &Experiment) -> Markup {
     html! {
         p {
             "Latency at " (per_second(rate)) ": at an elasticity of 1 the time rises as much as the component becomes slower."
-            @if !waiting.is_empty() { " Without a figure, since they hardly compute or could not be slowed enough: " (waiting.join(", ")) "." }
+            @if !waiting.is_empty() { " Without a figure, since they hardly compute, could not be slowed enough, or had too few messages: " (waiting.join(", ")) "." }
         }
         (table(&columns, &rows))
     }

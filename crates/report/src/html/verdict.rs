@@ -13,7 +13,7 @@ use plimsoll_analysis::objective::{Standing, judge};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Verdict;
 use plimsoll_model::objective::{Objective, Subject};
-use plimsoll_model::record::{RunRecord, Terms};
+use plimsoll_model::record::{RunEnd, RunRecord, Terms};
 use std::collections::BTreeMap;
 
 /// The head of the page.
@@ -24,7 +24,7 @@ pub fn header(record: &RunRecord, summary: &Summary) -> Markup {
                 span class={ "stamp " (summary.verdict.name()) } { (summary.verdict.name()) }
                 span.scenario { (record.name) }
             }
-            h1 { (headline(summary)) }
+            h1 { (headline(record, summary)) }
             @for sentence in sentences(summary) {
                 p.because { (sentence) }
             }
@@ -38,10 +38,14 @@ pub fn header(record: &RunRecord, summary: &Summary) -> Markup {
     }
 }
 
-fn headline(summary: &Summary) -> String {
+fn headline(record: &RunRecord, summary: &Summary) -> String {
     let dead = summary.levels.iter().find_map(|level| Some((level.death.as_ref()?, level)));
     if let Some((death, level)) = dead {
         return format!("{} died at {}", death.component, level.load);
+    }
+    if let Some(RunEnd::PlatformDied(death)) = &record.end {
+        let begun = record.experiment.first().is_some_and(|level| level.start.hold_start <= death.at);
+        return format!("{} died{}", death.component, if begun { " in the experiment" } else { "" });
     }
     // A run that is nothing but an experiment has no load line, and looks for none.
     if let (Some(experiment), true, Verdict::Met | Verdict::Invalid) =

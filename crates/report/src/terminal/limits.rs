@@ -90,7 +90,7 @@ fn latencies(experiment: &Experiment) -> String {
         String::new()
     } else {
         format!(
-            "; without a figure, since they hardly compute or could not be slowed enough: {}",
+            "; without a figure, since they hardly compute, could not be slowed enough, or had too few messages: {}",
             waiting.join(", ")
         )
     };

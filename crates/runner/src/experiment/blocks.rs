@@ -1,6 +1,7 @@
 //! Levels made of blocks: each part is slowed in some of them, in random order, with untouched ones between.
 
 use super::{Experiment, NextLevel, SAMPLES_OF_STOP, Step};
+use plimsoll_analysis::experiment::ENDED_EARLY;
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Block, ExperimentLevel, Means, Perturbation, Stage};
 use plimsoll_scenario::plan::LevelPlan;
@@ -56,8 +57,7 @@ impl Experiment<'_> {
         let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
         let has_samples = |rounds: &usize| round * *rounds as u64 + last <= u64::from(u16::MAX);
         if !has_samples(&FEWEST_ROUNDS) {
-            let said =
-                format!("the experiment ended early: {} parts are too many for it", perturbations.len());
+            let said = format!("{ENDED_EARLY}: {} parts are too many for it", perturbations.len());
             return Step::Over(Some(said));
         }
         let fits = |rounds: &usize| time_of(*rounds) <= time && has_samples(rounds);
@@ -65,7 +65,7 @@ impl Experiment<'_> {
         if time_of(rounds) > left {
             let needed = (self.plan.within - left + time_of(rounds)).as_secs_f64().ceil();
             return Step::Over(Some(format!(
-                "the experiment ended early: it needs {needed:.0} s, and load.experiment.within allows {:.0} s",
+                "{ENDED_EARLY}: it needs {needed:.0} s, and load.experiment.within allows {:.0} s",
                 self.plan.within.as_secs_f64()
             )));
         }

@@ -1,4 +1,5 @@
-use super::super::{DuringStops, InTurn, SmallDose};
+use super::super::evidence::Used;
+use super::super::{DuringStops, Estimate, InTurn, Path, SmallDose};
 use super::*;
 use std::collections::BTreeMap;
 
@@ -64,6 +65,7 @@ fn one_that_decides_alone_is_named_by_what_it_does_meanwhile() {
     };
     assert_eq!(known(used(0.97)), ("a".into(), LimitKind::Processor));
     assert_eq!(known(used(0.05)), ("a".into(), LimitKind::Waiting));
+    assert_eq!(known(used(0.4)), ("a".into(), LimitKind::Unknown), "it computes for much of the time");
     let of_disk = Evidence {
         used: BTreeMap::from([("a".to_owned(), used(0.05))]),
         pressure: vec![("a disk", 0.62), ("memory", 0.01)],
@@ -119,6 +121,15 @@ fn short_stops_tell_the_limit_from_those_who_wait_for_it() {
     assert_eq!(named(of(most, some, 0.97)), Some(("store".into(), LimitKind::Processor)));
     assert_eq!(named(of(most, some, 0.05)), None, "what hardly computes needs a clearer difference");
     assert_eq!(named(of(some, none, 0.05)), None, "the rest is nobody's");
+    // A quota gets no short stops, and may be what limits.
+    let short = |mean: f64| Some(Estimate { mean, ci95: Some([mean - 0.05, mean + 0.05]) });
+    let parts = [
+        Part { under_short_stops: short(0.9), ..part(&["store"], LIMITS) },
+        Part { under_short_stops: short(0.0), ..part(&["worker"], LIMITS) },
+        part(&["bridge"], LIMITS),
+    ];
+    let open = said(&evidence(&parts)).unwrap_err();
+    assert!(open.contains("store and worker and bridge decide the throughput"), "{open}");
 }
 
 #[test]
@@ -262,6 +273,14 @@ fn nobody_is_named_while_a_component_could_not_be_slowed() {
         let error = said(&Evidence { missing, ..whole }).unwrap_err();
         assert!(error.ends_with("may limit the load, but c could not be slowed"), "{error}");
     }
+    // Nor one that computes most of what is computed on full processors; all of them together are shown to limit.
+    let parts = [part(&["a"], LIMITS), part(&["b"], IDLE), part(&[], LIMITS)];
+    let of = |a: f64, b: f64| {
+        let used = BTreeMap::from([("a".to_owned(), used(a)), ("b".to_owned(), used(b))]);
+        said(&Evidence { used, missing: vec!["c".to_owned()], ..evidence(&parts) })
+    };
+    assert!(of(0.95, 0.03).is_err());
+    assert_eq!(of(0.6, 0.38).unwrap().1, LimitKind::Processors);
 }
 
 #[test]
@@ -278,12 +297,47 @@ fn what_spins_while_operations_wait_for_something_else_is_no_full_processor() {
     assert_eq!(of([0.1, 0.2, 0.3]), LimitKind::Unknown);
 }
 
+/// A component that has few messages on their way to a load thread loses its stops, whoever limits.
 #[test]
-fn a_load_thread_that_is_busy_speaks_against_a_component() {
+fn a_load_thread_that_is_busy_takes_the_name_of_a_component_away() {
     let parts = [part(&["a"], LIMITS), part(&["b"], IDLE)];
-    let argument = argue(&Evidence { generator: Some(0.97), ..evidence(&parts) });
-    let said = argument.limits[0].evidence.join("; ");
-    assert!(said.ends_with("against it: a load thread used 97 % of its processor"), "{said}");
+    let said = said(&Evidence { generator: Some(0.97), ..evidence(&parts) }).unwrap_err();
+    assert!(said.starts_with("a may limit the load, or only wait: a load thread used 97 %"), "{said}");
+}
+
+/// As one that gives up after a time, or that stops asking after failures.
+#[test]
+fn a_component_that_refuses_while_another_one_is_stopped_leaves_it_open() {
+    let parts = [part(&["a"], LIMITS), part(&["b"], IDLE)];
+    let of = |refused, share| {
+        said(&Evidence { refused, refused_while: vec![("a".to_owned(), share)], ..evidence(&parts) })
+    };
+    let open = of(0.0, 0.4).unwrap_err();
+    assert!(
+        open.starts_with("40 % of the operations were refused while a was slowed, and 0 % while"),
+        "{open}"
+    );
+    assert_eq!(of(0.3, 0.31).unwrap().0, "a", "some are refused whatever is slowed");
+}
+
+#[test]
+fn what_was_used_at_another_speed_says_nothing_of_what_is_at_its_limit() {
+    let parts = [part(&["a"], LIMITS), part(&["b"], IDLE), part(&[], LIMITS)];
+    let of = |rate| {
+        let used = BTreeMap::from([("a".to_owned(), used(0.97))]);
+        let capacity_when_read = Some(rate);
+        argue(&Evidence { used, processors: Some(1.0), capacity_when_read, ..evidence(&parts) })
+            .limits
+            .remove(0)
+    };
+    assert_eq!(of(95.0).kind, LimitKind::Processor);
+    let warming = of(60.0);
+    assert_eq!((warming.name().as_str(), warming.kind), ("a", LimitKind::Unknown));
+    let said = warming.evidence.join("; ");
+    assert!(
+        said.contains("against it: 60 operations/s while it was read what it uses, and 100 later"),
+        "{said}"
+    );
 }
 
 #[test]

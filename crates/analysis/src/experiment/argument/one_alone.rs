@@ -1,0 +1,166 @@
+//! One component that limits alone, and what of it is at its limit.
+
+use super::super::evidence::{Evidence, Used};
+use super::super::{Estimate, NOTHING, Part};
+use super::{Argument, DECIDES, EXCLUDED, decides, effect_in_words, found, percent, unknown};
+use crate::limits::{Limit, LimitKind};
+
+/// A part that uses less than this of a processor, and does not wait for one, is occupied by something else.
+const IDLE: f64 = 0.5;
+/// A part that uses less than this of a processor hardly computes.
+const HARDLY: f64 = 0.25;
+/// Threads that wait for a processor, from which on that is worth a word.
+const WAITS: f64 = 0.1;
+/// Share of the time in which processes of the host waited for a disk or memory, from which on that is worth a word.
+const PRESSED: f64 = 0.1;
+
+/// One component decides.
+pub(super) fn one(own: &Part, contenders: &[&Part], evidence: &Evidence<'_>) -> Argument {
+    let partly: Vec<String> = partly(evidence).iter().map(|part| part.name()).collect();
+    if !partly.is_empty() {
+        return unknown(format!(
+            "{} decides the throughput, and it cannot work for long while {} is stopped: they share a lock or a processor, or \
+             few operations can be between them",
+            own.name(),
+            partly.join(" or ")
+        ));
+    }
+    let others: Vec<String> =
+        contenders.iter().filter(|part| **part != own).map(|part| part.name()).collect();
+    if !others.is_empty() {
+        return unknown(format!(
+            "{} decides the throughput, but {} may as well: a longer experiment would decide (load.experiment.within)",
+            own.name(),
+            others.join(", ")
+        ));
+    }
+    found(alone(own, own.elasticity, excluded(&[own], evidence), evidence))
+}
+
+/// The components that slow the platform by a small dose although they allow more than is done then: while they are stopped, others
+/// cannot work either.
+fn partly<'a>(evidence: &Evidence<'a>) -> Vec<&'a Part> {
+    let is_one = |part: &&Part| {
+        let allows = part.capacity.and_then(|own| own.ci95).map(|[lo, _]| lo / evidence.capacity);
+        let small = part.small.as_ref();
+        let by_itself = small.zip(allows).map(|(small, allows)| {
+            let left = (allows * (1.0 - small.dose)).min(1.0);
+            (1.0 / left - 1.0) * (1.0 - small.dose) / small.dose
+        });
+        by_itself.is_some_and(|most| part.elasticity.ends()[0] > most + NOTHING / 2.0) && !decides(part)
+    };
+    evidence.single().filter(is_one).collect()
+}
+
+/// By what every other component is excluded, for people.
+pub(super) fn excluded(named: &[&Part], evidence: &Evidence<'_>) -> Option<String> {
+    let rest = evidence.single().filter(|part| !named.contains(part)).map(|part| part.elasticity.ends()[1]);
+    let highest = rest.reduce(f64::max)?;
+    Some(format!("each other component was slowed as well: elasticity {highest:.2} at most"))
+}
+
+/// Of components each of which may decide: stops that are short beside an operation slow those that compute, and only them. Where one decides
+/// all, the others only wait for it.
+pub(super) fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
+    let computes = |part: &Part| evidence.used_by(part).is_some_and(|used| used.computes());
+    let own = alone_by_short_stops(contenders, computes).filter(|own| decides(own))?;
+    let named = |(part, short): &(&Part, Estimate)| format!("{} {:.2}", part.name(), short.mean);
+    let all: Vec<String> = under_short_stops(contenders)?.iter().map(named).collect();
+    let said = format!("with short stops, which a wait outlasts, elasticities are {}", all.join(", "));
+    // What others do beside it is a part of what its long stops take.
+    let elasticity = own.under_short_stops.unwrap_or(own.elasticity);
+    Some(alone(own, elasticity, Some(said), evidence))
+}
+
+/// What short stops did to components, where they explain about the whole time of an operation, and each that may decide had some.
+fn under_short_stops<'a>(contenders: &[&'a Part]) -> Option<Vec<(&'a Part, Estimate)>> {
+    let of = |part: &&'a Part| Some((*part, part.under_short_stops?));
+    let short: Vec<(&Part, Estimate)> = contenders.iter().filter_map(of).collect();
+    let is_left_out = |part: &&&Part| part.under_short_stops.is_none() && part.elasticity.ends()[1] > DECIDES;
+    if contenders.iter().any(|part| is_left_out(&part)) {
+        return None;
+    }
+    let sum: f64 = short.iter().map(|(_, short)| short.mean).sum();
+    (short.len() >= 2 && (0.7..=1.4).contains(&sum)).then_some(short)
+}
+
+/// The one component that short stops show to decide. Elasticities are parts of a whole: what one has surely, the others have not, even
+/// those that sleep through short stops. Of one that is not known to compute all the time, more is asked.
+pub fn alone_by_short_stops<'a>(
+    contenders: &[&'a Part],
+    computes: impl Fn(&Part) -> bool,
+) -> Option<&'a Part> {
+    let short = under_short_stops(contenders)?;
+    let mut sure = short.iter().filter(|(_, short)| short.ends()[0] > DECIDES).map(|(part, _)| *part);
+    let (Some(own), None) = (sure.next(), sure.next()) else { return None };
+    let most = if computes(own) { DECIDES } else { EXCLUDED };
+    let excluded = short.iter().all(|(part, short)| std::ptr::eq(*part, own) || short.ends()[1] < most);
+    excluded.then_some(own)
+}
+
+/// A component that decides alone, by so much; `excluded` says by what the others are not it.
+fn alone(part: &Part, elasticity: Estimate, excluded: Option<String>, evidence: &Evidence<'_>) -> Limit {
+    let mut said = vec![effect_in_words(part)];
+    said.extend(excluded);
+    let mut kind = evidence.used_by(part).map_or(LimitKind::Unknown, |used| {
+        said.extend(use_in_words(&used));
+        kind_of(&used)
+    });
+    if let Some(said_of_rate) = evidence.unsteady_in_words() {
+        said.push(said_of_rate);
+        kind = LimitKind::Unknown;
+    }
+    if let (LimitKind::Processor, Some(short)) = (kind, part.under_short_stops) {
+        said.push(format!("with short stops, which a wait outlasts, its elasticity is {:.2}", short.mean));
+        if short.ends()[1] < DECIDES {
+            said.push("against it: it computes all the time, but operations hardly wait for that".to_owned());
+            kind = LimitKind::Unknown;
+        }
+    }
+    if kind == LimitKind::Waiting {
+        said.extend(pressure_in_words(evidence));
+    }
+    if let Some(shared) = evidence.shared().filter(|shared| shared.elasticity.ends()[0] > NOTHING) {
+        said.push(effect_in_words(shared));
+    }
+    Limit {
+        component: part.components.first().cloned(),
+        components: Vec::new(),
+        kind,
+        evidence: said,
+        elasticity: Some(elasticity),
+    }
+}
+
+/// What of a component is at its limit, by what it used while nothing was slowed.
+fn kind_of(used: &Used) -> LimitKind {
+    match used {
+        used if used.is_throttled() => LimitKind::Quota,
+        used if used.computes() => LimitKind::Processor,
+        used if used.processor < HARDLY && used.processor + used.waits < IDLE => LimitKind::Waiting,
+        _ => LimitKind::Unknown,
+    }
+}
+
+fn use_in_words(used: &Used) -> Vec<String> {
+    let mut said =
+        vec![format!("it used {} of a processor while nothing was slowed", percent(used.processor))];
+    // Threads that a quota keeps from running wait for a processor, too.
+    if used.waits > WAITS && !used.is_throttled() {
+        said.push(format!("it waited for a processor for {} of the time", percent(used.waits)));
+    }
+    if used.is_throttled() {
+        said.push(format!("its quota kept it from running for {} of the time", percent(used.throttled)));
+    }
+    said
+}
+
+/// What else processes of the host waited for. Whose processes these were is not known, so that it proves nothing.
+pub(super) fn pressure_in_words(evidence: &Evidence<'_>) -> Vec<String> {
+    let pressed = evidence.pressure.iter().filter(|(_, share)| *share > PRESSED);
+    pressed
+        .map(|(what, share)| {
+            format!("some process on this host waited for {what} for {} of the time", percent(*share))
+        })
+        .collect()
+}
