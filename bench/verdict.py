@@ -18,7 +18,7 @@ processors). Nobody's: generator (it makes each message of thousands of random n
 message), host (somebody else uses the processors). These are KIND-NUMBER: experiments where that is even, else a level
 whose objective is missed. The order of the cases is shuffled.
 """
-import argparse, contextlib, hashlib, json, math, os, random, signal, subprocess, sys, tempfile, time
+import argparse, contextlib, fcntl, hashlib, json, math, os, random, signal, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -400,6 +400,14 @@ def main():
     chosen = options.parse_args()
     # What it has started ends with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if not chosen.write:
+        # Two at once would disturb each other. The lock ends with this program.
+        os.makedirs(KEPT, exist_ok=True)
+        lock = os.open(KEPT, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"{sys.argv[0]} runs already: its cases would be disturbed")
     for case in [] if chosen.write else chosen.cases.split(","):
         if not os.path.exists(f"{KEPT}/{case}.json"):
             run(case, chosen.within)
