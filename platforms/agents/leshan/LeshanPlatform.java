@@ -515,7 +515,7 @@ public final class LeshanPlatform implements RegistrationListener, ObservationLi
                 error -> reply(exchange, error instanceof TimeoutException ? 504 : 502, error(error.toString())));
     }
 
-    /** Ends what is observed at a device: it learns of that by the next notification, which is reset. */
+    /** Ends what is observed at a device. */
     private void forget(HttpExchange exchange, String endpoint, String path) {
         Registration registration = leshan.getRegistrationService().getByEndpoint(endpoint);
         boolean known = registration != null

@@ -294,18 +294,23 @@ fn a_released_device_stays_where_it_is_though_its_bootstrap_server_goes_on() {
     assert_eq!(rig.count(|event| matches!(event, Event::Ready { .. } | Event::ConnectFailed { .. })), 0);
 }
 
-#[test]
-fn a_bootstrap_server_may_begin_by_itself() {
-    let mut rig = Rig::new(1, "lwm2m: { bootstrap: true }");
+/// A device that was bootstrapped, is registered and observed.
+fn bootstrapped(more: &str) -> (Rig, SocketAddr) {
+    let mut rig = Rig::new(1, more);
     let (device, datagram) = next_at_bootstrap(&mut rig);
-    rig.bootstrap
-        .send_to(&answer(&Message::decode(&datagram).unwrap(), code::CHANGED, &OptionList::new()), device)
-        .unwrap();
+    let asked = Message::decode(&datagram).unwrap();
+    rig.bootstrap.send_to(&answer(&asked, code::CHANGED, &OptionList::new()), device).unwrap();
     let uri = format!("coap://{}", rig.server.local_addr().unwrap());
     bootstrap(&mut rig, device, &uri);
     rig.register("rd/5");
     rig.ask(device, &request(code::GET, 1, b"obs", MESSAGE, &[(option::OBSERVE, 0)], b""));
     rig.until(|rig| rig.count(|event| matches!(event, Event::Ready { .. })) == 1);
+    (rig, device)
+}
+
+#[test]
+fn a_bootstrap_server_may_begin_by_itself() {
+    let (mut rig, device) = bootstrapped("lwm2m: { bootstrap: true }");
     rig.bootstrap.send_to(&request(code::POST, 31, b"again", "/bs", &[], b""), device).unwrap();
     let (_, finished) = next_at_bootstrap(&mut rig);
     assert_eq!(Message::decode(&finished).unwrap().code, code::CHANGED);
@@ -316,16 +321,7 @@ fn a_bootstrap_server_may_begin_by_itself() {
 /// A server that was restarted is no reason to ask for another one. One that refuses to register the device is.
 #[test]
 fn a_device_that_knows_its_server_registers_there_again() {
-    let mut rig = Rig::new(1, "lwm2m: { bootstrap: true, lifetime: 2s }");
-    let (device, datagram) = next_at_bootstrap(&mut rig);
-    rig.bootstrap
-        .send_to(&answer(&Message::decode(&datagram).unwrap(), code::CHANGED, &OptionList::new()), device)
-        .unwrap();
-    let uri = format!("coap://{}", rig.server.local_addr().unwrap());
-    bootstrap(&mut rig, device, &uri);
-    rig.register("rd/5");
-    rig.ask(device, &request(code::GET, 1, b"obs", MESSAGE, &[(option::OBSERVE, 0)], b""));
-    rig.until(|rig| rig.count(|event| matches!(event, Event::Ready { .. })) == 1);
+    let (mut rig, device) = bootstrapped("lwm2m: { bootstrap: true, lifetime: 2s }");
     rig.ask(device, &request(code::POST, 2, b"u", "/1/0/8", &[], b""));
     let update = rig.next().1;
     rig.send(device, &answer(&Message::decode(&update).unwrap(), code::NOT_FOUND, &OptionList::new()));

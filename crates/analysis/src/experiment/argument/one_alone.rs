@@ -76,8 +76,8 @@ pub(super) fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> O
 fn under_short_stops<'a>(contenders: &[&'a Part]) -> Option<Vec<(&'a Part, Estimate)>> {
     let of = |part: &&'a Part| Some((*part, part.under_short_stops?));
     let short: Vec<(&Part, Estimate)> = contenders.iter().filter_map(of).collect();
-    let is_left_out = |part: &&&Part| part.under_short_stops.is_none() && part.elasticity.ends()[1] > DECIDES;
-    if contenders.iter().any(|part| is_left_out(&part)) {
+    let is_left_out = |part: &&Part| part.under_short_stops.is_none() && part.elasticity.ends()[1] > DECIDES;
+    if contenders.iter().any(is_left_out) {
         return None;
     }
     let sum: f64 = short.iter().map(|(_, short)| short.mean).sum();

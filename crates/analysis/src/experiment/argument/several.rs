@@ -6,7 +6,7 @@ use super::one_alone::excluded;
 use super::{Argument, DECIDES, decides, effect_in_words, stops_others, unknown};
 use crate::limits::{Limit, LimitKind};
 
-/// What stops say too much of.
+/// What the elasticities of components that stop each other do not mean, for people.
 const STOP_EACH_OTHER: &str =
     "each of them stops the others, so a faster one may buy less than its elasticity says";
 
