@@ -69,9 +69,10 @@ impl DuringStops {
         wilson(self.nearly_all, self.stops).lo > BY_CHANCE
     }
 
-    /// Whether nothing surely went on in some stops.
-    pub fn sometimes_halts(self) -> bool {
-        wilson(self.silent, self.stops).lo > BY_CHANCE
+    /// Whether nothing went on in more stops than a queue leaves: the one between two equal limits has any length, and is empty enough at
+    /// the beginning of 6 % of the stops, since twice the operations of a stop are in flight.
+    pub fn halts_beyond_a_queue(self) -> bool {
+        wilson(self.silent, self.stops).lo > EACH
     }
 
     /// Whether something surely went on in most stops.

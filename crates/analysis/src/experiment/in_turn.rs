@@ -59,7 +59,7 @@ impl InTurn {
 
     /// Whether only one of them works at a time, and one sometimes does while the other is stopped.
     pub fn is_exclusive(&self) -> bool {
-        self.stops.iter().all(|stops| stops.sometimes_halts())
+        self.stops.iter().all(|stops| stops.halts_beyond_a_queue())
             && self.stops.iter().any(|stops| stops.sometimes_passes())
     }
 

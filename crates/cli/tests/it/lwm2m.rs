@@ -4,12 +4,16 @@ use crate::fiware_shape::platform::Network;
 use crate::harness::{Bench, Finished, count};
 use crate::tls;
 use plimsoll_codec::marker::Marker;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// A target that runs until it is dropped.
 struct Target {
@@ -227,6 +231,83 @@ fn datagrams_that_a_network_drops_are_sent_again() {
     // Of 160 exchanges, 28 % lose one of their two datagrams at first.
     let again = count(finished.level(0), "retransmitted");
     assert!((10..150).contains(&again), "{again}: {finished:?}");
+}
+
+/// The lifetime of a registration passes, and the device does not know: the server resets its next message.
+#[test]
+fn a_registration_that_has_expired_is_made_again() {
+    let bench = Bench::beside_others();
+    let target = Target::start(&bench, &[]);
+    let text = scenario(&target.address, "lwm2m: { lifetime: 2s, update: false }");
+    let finished = bench.run(&text.replace("hold: 2s", "hold: 6s"));
+    target.end();
+    let (lines, messages) = record(&bench.path("record.csv"));
+    let level = finished.level(0);
+    let [expired, registered] = ["expired", "registered"].map(|what| lines.get(what).copied().unwrap_or(0));
+    // Each device loses it after 2 s and with its next message registers again, for two more seconds.
+    assert!(expired >= 40 && registered >= 80 && expired <= registered, "{lines:?}");
+    assert!(count(level, "refused") >= 40, "{finished:?}");
+    assert!(messages.values().all(|times| *times == 1), "{lines:?}");
+    let acknowledged = count(level, "acknowledged");
+    // The record has messages before and after the hold, too.
+    assert!(acknowledged > 200 && messages.len() as u64 >= acknowledged, "{acknowledged} {finished:?}");
+    let accounted = ["acknowledged", "refused", "unsent", "lost"].map(|key| count(level, key));
+    assert_eq!(accounted.iter().sum::<u64>(), count(level, "due"), "{finished:?}");
+}
+
+/// Stands before a server, and holds every third notification of a device until it sends its next datagram.
+fn disordering(server: &str) -> (String, Arc<AtomicBool>, JoinHandle<usize>) {
+    let server: SocketAddr = server.trim_start_matches("coap://").parse().unwrap();
+    let front = UdpSocket::bind("127.0.0.1:0").unwrap();
+    front.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    let address = format!("coap://{}", front.local_addr().unwrap());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let until = is_over.clone();
+    let run = move || {
+        let mut devices: HashMap<SocketAddr, (UdpSocket, Option<Vec<u8>>)> = HashMap::new();
+        let (mut room, mut notifications, mut disordered) = ([0; 2048], 0, 0);
+        while !until.load(Ordering::Relaxed) {
+            if let Ok((length, device)) = front.recv_from(&mut room) {
+                let datagram = &room[..length];
+                let (back, held) = devices.entry(device).or_insert_with(|| {
+                    let back = UdpSocket::bind("127.0.0.1:0").unwrap();
+                    back.set_nonblocking(true).unwrap();
+                    (back, None)
+                });
+                let is_notification = matches!(datagram, [first, 0x45, ..] if first & 0x30 == 0);
+                notifications += usize::from(is_notification);
+                if is_notification && notifications % 3 == 0 && held.is_none() {
+                    *held = Some(datagram.to_vec());
+                    continue;
+                }
+                back.send_to(datagram, server).unwrap();
+                if let Some(earlier) = held.take() {
+                    back.send_to(&earlier, server).unwrap();
+                    disordered += usize::from(datagram != earlier);
+                }
+            }
+            for (device, (back, _)) in &devices {
+                while let Ok(length) = back.recv(&mut room) {
+                    front.send_to(&room[..length], device).unwrap();
+                }
+            }
+        }
+        disordered
+    };
+    (address, is_over, thread::spawn(run))
+}
+
+#[test]
+fn notifications_out_of_order_are_each_counted_once() {
+    let bench = Bench::beside_others();
+    let target = Target::start(&bench, &[]);
+    let (address, is_over, disordering) = disordering(&target.address);
+    let finished = bench.run(&scenario(&address, "coap: { outstanding: 4 }"));
+    is_over.store(true, Ordering::Relaxed);
+    let disordered = disordering.join().unwrap();
+    target.end();
+    assert!(disordered > 20, "{disordered}");
+    exact(&bench, &finished);
 }
 
 /// Each device has a session of its own over the socket that all of them share.

@@ -102,3 +102,30 @@ fn a_server_may_not_fill_a_device() {
     assert_eq!(answered, code::BAD_REQUEST, "a block size that does not exist");
     assert_eq!(rig.count(|event| matches!(event, Event::Disconnected { .. })), 0);
 }
+
+/// What cannot be read changes nothing, and the device goes on.
+#[test]
+fn a_malformed_write_is_refused_and_changes_nothing() {
+    let (mut rig, device) =
+        Rig::observed("lwm2m: { resources: { 3303/0/5601: { value: 1.5, writable: true } } }");
+    let text = [(option::ACCEPT, u32::from(format::TEXT))];
+    let malformed: [(u16, &[u8]); 8] = [
+        (format::TLV, b"\xc8\x15\xe1\xff\xff"),
+        (format::TLV, b"\xe4\x15\xe1\x40"),
+        (format::SENML_JSON, br#"[{"n":"5601","v":1."#),
+        (format::SENML_JSON, br#"{"n":"5601","v":1.0}"#),
+        (format::SENML_CBOR, b"\x81\xa2\x00\x645601\x02\xfb\x40"),
+        (format::SENML_CBOR, b"\x9f\xbf\x00"),
+        (format::SENML_CBOR, b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff"),
+        (format::TEXT, b"\xff\xfe"),
+    ];
+    for (at, (content_format, payload)) in (10_u16..).zip(malformed) {
+        let numbers = [(option::CONTENT_FORMAT, u32::from(content_format))];
+        let answered = rig.ask(device, &request(code::PUT, at, b"w", "/3303/0/5601", &numbers, payload));
+        assert_eq!(Message::decode(&answered).unwrap().code, code::BAD_REQUEST, "{payload:?}");
+        let read = rig.ask(device, &request(code::GET, 100 + at, b"r", "/3303/0/5601", &text, b""));
+        assert_eq!(Message::decode(&read).unwrap().payload, b"1.5", "{payload:?}");
+    }
+    rig.driver.submit(0, 0);
+    assert_eq!(Message::decode(&rig.next().1).unwrap().code, code::CONTENT, "it is observed as before");
+}

@@ -53,17 +53,16 @@ impl Experiment<'_> {
         let length = |own: Option<&Perturbation>| u64::from(rest(own) + counts(own));
         let slowed: u64 = perturbations.iter().map(|own| length(Some(own))).sum();
         let round = slowed + length(None) * untouched_of(perturbations.len()) as u64;
-        let last = length(None);
-        let time_of = |rounds: usize| sample * ((round * rounds as u64 + last) as i64) + self.besides;
-        let has_samples = |rounds: &usize| round * *rounds as u64 + last <= u64::from(u16::MAX);
-        if !has_samples(&FEWEST_ROUNDS) {
+        let samples = |rounds: usize| round * rounds as u64 + length(None);
+        if samples(FEWEST_ROUNDS) > u64::from(u16::MAX) {
             let said = format!("{ENDED_EARLY}: {} parts are too many for it", perturbations.len());
             return Step::Over(Some(said));
         }
-        let fits = |rounds: &usize| time_of(*rounds) <= time && has_samples(rounds);
-        let rounds = (FEWEST_ROUNDS..=MOST_ROUNDS).rev().find(fits).unwrap_or(FEWEST_ROUNDS);
-        if time_of(rounds) > left {
-            let needed = (self.plan.within - left + time_of(rounds)).as_secs_f64().ceil();
+        let rounds = self.rounds_within(FEWEST_ROUNDS..=MOST_ROUNDS, samples, sample, time);
+        let rounds = rounds.unwrap_or(FEWEST_ROUNDS);
+        let takes = sample * samples(rounds) as i64 + self.besides;
+        if takes > left {
+            let needed = (self.plan.within - left + takes).as_secs_f64().ceil();
             return Step::Over(Some(format!(
                 "{ENDED_EARLY}: it needs {needed:.0} s, and load.experiment.within allows {:.0} s",
                 self.plan.within.as_secs_f64()
@@ -92,16 +91,28 @@ impl Experiment<'_> {
         let samples = |seconds: f64| (seconds / sample.as_secs_f64()).ceil() as u16;
         let (rest, counts) = (samples(rest), samples(counts));
         let blocks = perturbations.len() + untouched_of(perturbations.len());
-        let length = sample * i64::from(rest + counts);
-        let time_of = |rounds: usize| length * (rounds * blocks + 1) as i64 + self.besides;
-        let samples_of = |rounds: usize| (rest + counts) as usize * (rounds * blocks + 1);
-        let fits = |rounds: &usize| time_of(*rounds) <= time && samples_of(*rounds) <= usize::from(u16::MAX);
-        let rounds = rounds.rev().find(fits)?;
+        let samples = |rounds: usize| u64::from(rest + counts) * (rounds * blocks + 1) as u64;
+        let rounds = self.rounds_within(rounds, samples, sample, time)?;
         let blocks = self.blocks((perturbations, rounds, number), |_| (rest, counts));
         let samples = blocks.last().map_or(0, |block| block.end);
         let hold = sample * i64::from(samples);
         let experiment = ExperimentLevel::new(stage, blocks);
         Some(Step::Level(Box::new(NextLevel { level, hold, samples, experiment, purpose })))
+    }
+
+    /// The most rounds of a level that take no more than that time, and have no more samples than can be numbered.
+    fn rounds_within(
+        &self,
+        rounds: RangeInclusive<usize>,
+        samples: impl Fn(usize) -> u64,
+        sample: Nanos,
+        time: Nanos,
+    ) -> Option<usize> {
+        let fits = |rounds: &usize| {
+            let samples = samples(*rounds);
+            samples <= u64::from(u16::MAX) && sample * samples as i64 + self.besides <= time
+        };
+        rounds.rev().find(fits)
     }
 
     /// Blocks in which each of them is slowed once a round, in random order, with an untouched one before each and at the end. The

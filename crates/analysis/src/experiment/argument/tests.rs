@@ -314,7 +314,7 @@ fn a_component_that_refuses_while_another_one_is_stopped_leaves_it_open() {
     };
     let open = of(0.0, 0.4).unwrap_err();
     assert!(
-        open.starts_with("40 % of the operations were refused while a was slowed, and 0 % while"),
+        open.starts_with("Plimsoll saw 40 % of the operations refused while it slowed a, and 0 % while it slowed nothing"),
         "{open}"
     );
     assert_eq!(of(0.3, 0.31).unwrap().0, "a", "some are refused whatever is slowed");
@@ -364,6 +364,9 @@ fn stops_in_turn_tell_equal_limits_and_a_lock_and_few_between_from_each_other() 
     let named = |kind| ("a and b".to_owned(), kind);
     assert_eq!(of(LIMITS, LIMITS, &in_turn(ALL_LOST, 30)).unwrap(), named(LimitKind::Coupled));
     assert_eq!(of(LIMITS, LIMITS, &in_turn(HALF_LOST, 14)).unwrap(), named(LimitKind::Lock));
+    // A queue between equal limits is empty at the beginning of some stops.
+    let few_halts = of(LIMITS, LIMITS, &in_turn(HALF_LOST, 4)).unwrap_err();
+    assert!(few_halts.contains("or their limits are equal"), "{few_halts}");
     let equal = of(LIMITS, LIMITS, &in_turn(HALF_LOST, 0)).unwrap_err();
     assert!(equal.ends_with("limits are about equal: a and b were stopped in turn: the platform lost 52 % (45 to 59) of that time"), "{equal}");
     assert!(of(LIMITS, LIMITS, &[]).unwrap_err().contains("or their limits are equal"), "not known");
