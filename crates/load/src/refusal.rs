@@ -5,7 +5,7 @@ use rustix::io::Errno;
 /// The error of a socket that did not connect, with what it means here and what helps.
 pub fn told(error: Errno) -> String {
     let advice = match error {
-        Errno::ADDRNOTAVAIL => {
+        Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => {
             "all local ports towards the platform are taken, or this host does not have that source address: `plimsoll \
              doctor SCENARIO` reports how many there are and how to get more"
         }
@@ -41,6 +41,7 @@ mod tests {
     fn the_limits_of_a_host_are_told_with_their_remedy() {
         for (error, name, remedy) in [
             (Errno::ADDRNOTAVAIL, "Cannot assign requested address", "plimsoll doctor"),
+            (Errno::ADDRINUSE, "Address already in use", "all local ports"),
             (Errno::MFILE, "Too many open files", "plimsoll doctor"),
             (Errno::NFILE, "Too many open files in system", "fs.file-max"),
             (Errno::CONNREFUSED, "Connection refused", "nobody listens"),

@@ -25,9 +25,8 @@ pub fn connect_and_run(
         watch.step(&told);
         watch.note(&told);
     }
-    let connected = engine.connect(watch);
+    engine.connect(watch)?;
     engine.repeated_connections().iter().for_each(|told| watch.note(told));
-    connected?;
     let mut sequence = LevelSequence::of(plan);
     watch.expect_levels(sequence.levels());
     let (mut records, mut levels, mut components) = (Vec::new(), Vec::new(), Vec::new());

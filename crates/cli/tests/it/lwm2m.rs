@@ -233,6 +233,31 @@ fn datagrams_that_a_network_drops_are_sent_again() {
     assert!((10..150).contains(&again), "{again}: {finished:?}");
 }
 
+/// Each device has a socket, and others have taken most of the ports of this host.
+#[test]
+#[ignore = "acceptance: faults"]
+fn a_host_without_a_free_port_is_a_reason() {
+    let (bench, network) = (Bench::beside_others(), Network::new());
+    let mut few = bench.in_folder("sh");
+    few.args(["-c", "echo 20000 20044 > /proc/sys/net/ipv4/ip_local_port_range"]);
+    assert!(network.within(&bench, &few).status().unwrap().success());
+    let mut others = bench.in_folder("python3");
+    let taking = "s = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(20)]; [one.bind(('127.0.0.1', 0)) for one in s]";
+    others
+        .args(["-c", &format!("import socket, time; {taking}; print('taken', flush=True); time.sleep(60)")]);
+    let mut others = network.within(&bench, &others).stdout(Stdio::piped()).spawn().unwrap();
+    next(&mut BufReader::new(others.stdout.take().unwrap()), "taken");
+    let target = Target::started(network.within(&bench, &bench.plimsoll(["target", "lwm2m"])));
+    let text = scenario(&target.address, "connection: { source_addresses: [127.0.0.1] }");
+    let run = network.within(&bench, &bench.run_command(&text));
+    let finished = bench.start(&mut { run }).finish().exits(1);
+    finished
+        .says("24 of 40 clients connected, then one could not")
+        .says("all local ports towards the platform are taken");
+    others.kill().unwrap();
+    others.wait().unwrap();
+}
+
 /// The lifetime of a registration passes, and the device does not know: the server resets its next message.
 #[test]
 fn a_registration_that_has_expired_is_made_again() {

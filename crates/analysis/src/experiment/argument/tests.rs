@@ -314,7 +314,9 @@ fn a_component_that_refuses_while_another_one_is_stopped_leaves_it_open() {
     };
     let open = of(0.0, 0.4).unwrap_err();
     assert!(
-        open.starts_with("Plimsoll saw 40 % of the operations refused while it slowed a, and 0 % while it slowed nothing"),
+        open.starts_with(
+            "Plimsoll saw 40 % of the operations refused while it slowed a, and 0 % while it slowed nothing"
+        ),
         "{open}"
     );
     assert_eq!(of(0.3, 0.31).unwrap().0, "a", "some are refused whatever is slowed");
