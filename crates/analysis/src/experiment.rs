@@ -16,7 +16,7 @@ pub mod latency;
 pub(crate) mod observed;
 mod path;
 
-use crate::limits::Limit;
+use crate::limits::{Limit, LimitKind};
 use effect::Effect;
 use observed::Observed;
 use plimsoll_model::experiment::{Means, Perturbation, Stage};
@@ -35,8 +35,6 @@ pub use path::Path;
 
 /// A part whose elasticity is surely below this does not limit.
 const NOTHING: f64 = 0.15;
-/// A part whose elasticity under a large dose may be this can limit alone: one that only comes near to the limit has less.
-const ALL: f64 = 0.89;
 /// A part whose elasticity under a large dose may be this could decide, alone or with others.
 const CONTENDS: f64 = 0.5;
 /// Half of the width of an interval with which an effect is known well enough.
@@ -171,12 +169,15 @@ impl Experiment {
 
     /// The verdict on a run that is nothing but an experiment, and why.
     pub(crate) fn judge(&self, limits: &[Limit]) -> (Verdict, String) {
+        let is_ours = |limit: &Limit| matches!(limit.kind, LimitKind::Generator | LimitKind::Subscribers);
         match limits {
             [] => (Verdict::Invalid, self.open.first().cloned().unwrap_or_default()),
             limits => {
                 let at = Some(self.capacity.mean);
                 let said: Vec<String> = limits.iter().map(|limit| limit.in_words(at)).collect();
-                (Verdict::Met, said.join("; "))
+                // What the platform can do was not seen then, as in a level that the generator bounds.
+                let verdict = if limits.iter().any(is_ours) { Verdict::Invalid } else { Verdict::Met };
+                (verdict, said.join("; "))
             }
         }
     }
@@ -213,17 +214,13 @@ pub fn capacity(level: &LevelRecord) -> Option<f64> {
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
-/// The components whose effect under a large dose leaves open whether they limit, alone or with others.
+/// The components whose effect under a large dose leaves open whether they limit, alone or with others. Of one that seems to limit alone,
+/// it does not exclude that something else does that allows up to a tenth less, and that stops do not slow.
 pub fn open(large: &LevelRecord) -> Vec<Effect> {
     let effects = effect::of(&[large], &[]);
     let ends =
         |effect: &Effect| effect.interval.unwrap_or(Interval { lo: f64::NEG_INFINITY, hi: f64::INFINITY });
-    let single = |effect: &&Effect| effect.components.len() == 1;
-    let several = effects.iter().filter(single).filter(|effect| ends(effect).hi > CONTENDS).count() > 1;
-    let is_open = |effect: &Effect| {
-        let hi = ends(effect).hi;
-        hi > NOTHING && (hi < ALL || effect.elasticity < NEARLY_ALL || several)
-    };
+    let is_open = |effect: &Effect| ends(effect).hi > NOTHING;
     effects.into_iter().filter(|effect| !effect.components.is_empty() && is_open(effect)).collect()
 }
 

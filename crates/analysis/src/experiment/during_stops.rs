@@ -23,6 +23,9 @@ const MOST_OF_TIME: f64 = 0.45;
 /// a queue that two equal limits have between them has any length.
 const EACH: f64 = 0.1;
 const BETWEEN: f64 = 0.4;
+/// Where each has a limit of its own, little or nothing goes on in less than this share of the stops of one: what waits between them is
+/// less than that of so little in 17 %, since twice the operations of a stop are in flight.
+const RARELY: f64 = 0.5;
 /// Where few can be between, more than little goes on in less than this share of the stops.
 const SELDOM: f64 = 0.25;
 /// The share of stops that is no chance.
@@ -58,15 +61,19 @@ impl Sum for DuringStops {
 impl DuringStops {
     /// Whether nothing surely went on in some stops, and nearly all in others.
     pub fn is_sometimes(self) -> bool {
-        let between = self.stops - self.silent - self.nearly_all;
         wilson(self.silent, self.stops).lo > EACH
             && wilson(self.nearly_all, self.stops).lo > EACH
-            && wilson(between, self.stops).hi < BETWEEN
+            && self.is_all_or_nothing()
     }
 
-    /// Whether nearly all surely went on in some stops.
-    pub fn sometimes_passes(self) -> bool {
-        wilson(self.nearly_all, self.stops).lo > BY_CHANCE
+    /// Whether nearly all surely went on in some stops, and little in hardly any: what somebody has decides, and no queue of any length.
+    pub fn passes_or_halts(self) -> bool {
+        wilson(self.nearly_all, self.stops).lo > BY_CHANCE && self.is_all_or_nothing()
+    }
+
+    fn is_all_or_nothing(self) -> bool {
+        let between = self.stops - self.silent - self.nearly_all;
+        wilson(between, self.stops).hi < BETWEEN
     }
 
     /// Whether nothing went on in more stops than a queue leaves: the one between two equal limits has any length, and is empty enough at
@@ -75,9 +82,10 @@ impl DuringStops {
         wilson(self.silent, self.stops).lo > EACH
     }
 
-    /// Whether something surely went on in most stops.
-    pub fn seldom_halts(self) -> bool {
+    /// Whether much surely went on in most stops, as where a queue is behind the component.
+    pub fn mostly_passes(self) -> bool {
         wilson(self.silent, self.stops).hi < SELDOM
+            && wilson(self.silent + self.little, self.stops).hi < RARELY
     }
 
     /// Whether surely no more than little goes on.

@@ -150,8 +150,10 @@ impl<'a> Evidence<'a> {
             seconds += effect::seconds(level, samples.len());
             let seen = samples.iter().filter_map(|&sample| level.samples.get(usize::from(sample))?.as_ref());
             seen.for_each(|sample| of_untouched += sample.counts);
-            // What is lost while a component is slowed leaves its place empty for long.
-            level.samples.iter().flatten().for_each(|sample| counts += sample.counts);
+            // What is lost while a component is slowed leaves its place empty for long. Of a level that was cut off, operations were
+            // under way.
+            let is_whole = level.samples.iter().flatten().count() == usize::from(level.start.samples);
+            level.samples.iter().flatten().filter(|_| is_whole).for_each(|sample| counts += sample.counts);
         }
         let is_alone = |level: &&LevelRecord| level.start.stage() == Some(Stage::Alone);
         let samples =

@@ -54,13 +54,13 @@ impl InTurn {
 
     /// Whether what one did was surely there for the other to do: one of them hardly ever kept the other from working.
     pub fn has_queue_between(&self) -> bool {
-        self.lost.ends()[1] < ALL && self.stops.iter().any(|stops| stops.seldom_halts())
+        self.lost.ends()[1] < ALL && self.stops.iter().any(|stops| stops.mostly_passes())
     }
 
     /// Whether only one of them works at a time, and one sometimes does while the other is stopped.
     pub fn is_exclusive(&self) -> bool {
         self.stops.iter().all(|stops| stops.halts_beyond_a_queue())
-            && self.stops.iter().any(|stops| stops.sometimes_passes())
+            && self.stops.iter().any(|stops| stops.passes_or_halts())
     }
 
     /// For people.

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use clap::Args;
+use plimsoll_codec::credentials::hide_credentials;
 use plimsoll_scenario::plan::Plan;
 use plimsoll_scenario::{Environment, Matrix, Override, QuickOptions, SourceFile, matrix, quick};
 use std::cell::RefCell;
@@ -98,7 +99,7 @@ fn looks_like_address(what: &str) -> bool {
 const LARGEST_FILE: u64 = 8 * 1024 * 1024;
 /// MiB that a file may have which a scenario names: a feed, a profile, a certificate.
 const LARGEST_NAMED: u64 = 64;
-const WITHOUT_FILE: &str = "Without a scenario file";
+pub const WITHOUT_FILE: &str = "Without a scenario file";
 
 /// The beginning of a file: a device may have no end.
 fn beginning(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
@@ -219,6 +220,21 @@ impl LoadOptions {
     /// The scenario file, `None` for an address.
     pub fn file(&self) -> Option<&Path> {
         (!self.what.contains("://")).then(|| Path::new(&self.what))
+    }
+
+    /// Checks that it is a scenario, whose platform may be one that Plimsoll starts.
+    ///
+    /// # Errors
+    /// It is an address.
+    pub fn check_is_file(&self) -> Result<(), Failure> {
+        match self.file() {
+            Some(_) => Ok(()),
+            None => Err(Failure::Usage(format!(
+                "an experiment slows what Plimsoll has started, and nothing at an address ({}): name a scenario whose platform \
+                 has a profile with components",
+                hide_credentials(&self.what)
+            ))),
+        }
     }
 
     /// The files that the plan was made from, which no output may overwrite.

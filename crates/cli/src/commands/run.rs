@@ -1,14 +1,14 @@
 //! `plimsoll run`: brings the platform up, loads it, measures, stores, prints, writes the report.
 
 use super::live_options::LiveOptions;
-use super::load_options::LoadOptions;
+use super::load_options::{LoadOptions, WITHOUT_FILE};
 use super::outputs;
 use super::stored::StoreOption;
 use crate::failure::Failure;
 use crate::output::{complain, file, say};
 use crate::progress::{TerminalProgress, colour};
 use crate::{exit_code, interrupt};
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use jiff::Zoned;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_codec::credentials::hide_credentials;
@@ -54,6 +54,7 @@ pub struct Run {
 /// time, and costs the platform the same share of its throughput, limits it. The
 /// levels of the scenario are not run.
 #[derive(Args)]
+#[command(mut_args(of_scenarios))]
 #[command(after_help = "Examples:
   plimsoll why examples/chain.yaml
   plimsoll why examples/mosquitto.yaml --set load.experiment.within=20m
@@ -64,6 +65,15 @@ Exit codes: 0 the limit is known, 3 it is not, 99 the platform died.
 pub struct Why {
     #[command(flatten)]
     options: RunOptions,
+}
+
+/// An argument of a command that takes scenarios alone: options in the place of one are left out of its help.
+fn of_scenarios(argument: Arg) -> Arg {
+    match argument.get_id().as_str() {
+        "what" => argument.value_name("SCENARIO.yaml").help("Scenario file"),
+        _ if argument.get_help_heading() == Some(WITHOUT_FILE) => argument.hide(true),
+        _ => argument,
+    }
 }
 
 /// What a run is, and what becomes of its result.
@@ -147,6 +157,7 @@ impl Run {
     pub fn perform(self) -> Result<u8, Failure> {
         let Run { mut options, why } = self;
         if why {
+            options.load.check_is_file()?;
             options.load = options.load.with("load.experiment.with_levels=true");
         }
         options.perform()
@@ -156,6 +167,7 @@ impl Run {
 impl Why {
     pub fn perform(self) -> Result<u8, Failure> {
         let Why { mut options } = self;
+        options.load.check_is_file()?;
         options.load = options.load.with("load.experiment.with_levels=false");
         options.perform()
     }

@@ -74,12 +74,14 @@ fn await_components(temporary: &Path) {
     }
 }
 
-/// Kills a run after a while; a second signal follows at once where the first asks it to end.
+/// Kills a run after a while; a second signal follows where the first asks it to end.
 fn kill(run: Started, after: Duration, twice: bool) {
     std::thread::sleep(after);
     match twice {
         true => {
             run.signal(Signal::INT);
+            // Those that come together count as one.
+            std::thread::sleep(Duration::from_millis(600));
             run.signal(Signal::INT);
         }
         false => run.signal(Signal::KILL),

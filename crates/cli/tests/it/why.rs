@@ -65,13 +65,22 @@ fn nothing_stays_stopped_where_plimsoll_is_killed() {
     run.signal(Signal::KILL);
     run.finish();
     assert_end_within(Duration::from_secs(20), &started);
+    // What was under way is not lost.
+    let shown = bench.call(["show", "last"]);
+    assert!(
+        shown.stdout.contains("killed") && !shown.stdout.contains("never came to their end"),
+        "{shown:?}"
+    );
 }
 
 #[test]
 fn a_platform_that_plimsoll_did_not_start_is_left_alone() {
     let bench = Bench::beside_others();
-    let run = bench.call(["why", "mqtt://127.0.0.1:9", "--devices", "10", "--rate", "10"]);
-    run.exits(104).says("Plimsoll never slows what it did not start");
+    bench.call(["why", "mqtt://127.0.0.1:9"]).exits(104).says("nothing at an address (mqtt://127.0.0.1:9)");
+    bench.call(["run", "--why", "mqtt://127.0.0.1:9"]).exits(104).says("name a scenario");
+    let text = SCENARIO.replace("row.yaml", "{ profile: existing, address: \"mqtt://127.0.0.1:9\" }");
+    bench.write("scenario.yaml", &text);
+    bench.call(["why", "scenario.yaml"]).exits(104).says("Plimsoll never slows what it did not start");
 }
 
 /// A component that ends while it is slowed is the headline, and what was measured is kept.

@@ -64,7 +64,8 @@ impl Experiment<'_> {
         if takes > left {
             let needed = (self.plan.within - left + takes).as_secs_f64().ceil();
             return Step::Over(Some(format!(
-                "{ENDED_EARLY}: it needs {needed:.0} s, and load.experiment.within allows {:.0} s",
+                "{ENDED_EARLY}: it needs {needed:.0} s, and load.experiment.within allows {:.0} s (--set \
+                 load.experiment.within={needed:.0}s)",
                 self.plan.within.as_secs_f64()
             )));
         }

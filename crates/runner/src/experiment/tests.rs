@@ -163,6 +163,21 @@ fn done(next: NextLevel, usual: f64, left: impl Fn(&Perturbation) -> f64) -> Lev
     LevelRecord { start, samples: filled, ..LevelRecord::default() }
 }
 
+#[test]
+fn who_seems_to_limit_is_slowed_by_little_too() {
+    let terms = Terms { qos: 1, ..Terms::default() };
+    let mut experiment = Experiment::new(PLAN, (&terms, 7), parts(&["a", "b"]), false, Nanos::from_secs(1));
+    let took = Nanos::from_millis(20);
+    let mut levels = vec![level(Stage::Alone, 100, took), level(Stage::Saturated, 200, took)];
+    let Step::Level(large) = experiment.next(&levels, &[], Nanos::ZERO) else { panic!() };
+    levels.push(done(*large, 2000.0, |own| if own.components == ["a"] { 1.0 - own.share } else { 1.0 }));
+    let Step::Level(small) = experiment.next(&levels, &[], Nanos::ZERO) else { panic!() };
+    let own: Vec<&Perturbation> =
+        small.experiment.blocks.iter().filter_map(|block| block.perturbation.as_ref()).collect();
+    assert_eq!(small.experiment.stage, Stage::Small);
+    assert!(!own.is_empty() && own.iter().all(|own| own.components == ["a"] && own.share < 0.2));
+}
+
 /// The steps after `b` and what calls it have stopped each other, where a relay stands before `b`, and so much is left by a delay.
 fn behind_a_relay(left_by_delay: impl Fn(Nanos) -> f64) -> (NextLevel, Step) {
     let terms = Terms { qos: 1, ..Terms::default() };

@@ -5,6 +5,7 @@ use super::bench::{Setup, between, seeds};
 use plimsoll_analysis::experiment::{Experiment, InTurn, Part};
 use plimsoll_analysis::limits::{Limit, LimitKind};
 use plimsoll_analysis::summary::Summary;
+use plimsoll_model::Verdict;
 
 /// A row of stations.
 #[derive(Clone, Default)]
@@ -210,7 +211,8 @@ fn examine(kind: &str, plant: fn(u64) -> Row, kinds: &[LimitKind]) {
         let mut planted: Vec<String> = row.planted.iter().map(|(place, _)| name(*place)).collect();
         planted.sort();
         let told = || {
-            format!("{kind}, seed {seed}: planted {planted:?}: {:?}, {:?}", summary.limits, experiment.open)
+            let Summary { limits, notes, .. } = &summary;
+            format!("{kind}, seed {seed}: planted {planted:?}: {limits:?}, {:?}, {notes:?}", experiment.open)
         };
         assert!(said.is_empty() || said == planted, "{}", told());
         assert!(summary.limits.iter().all(|limit| kinds.contains(&limit.kind)), "{}", told());
@@ -494,4 +496,5 @@ fn nobody_is_named_where_the_generator_limits() {
     let (summary, experiment) = row.why(1);
     let named = |limit: &Limit| limit.component.is_some() || !limit.components.is_empty();
     assert!(!summary.limits.iter().any(named), "{:?}, {:?}", summary.limits, experiment.open);
+    assert_eq!(summary.verdict, Verdict::Invalid, "what the platform can do was not seen");
 }

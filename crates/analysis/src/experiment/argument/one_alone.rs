@@ -29,9 +29,16 @@ pub(super) fn one(own: &Part, contenders: &[&Part], evidence: &Evidence<'_>) -> 
         contenders.iter().filter(|part| **part != own).map(|part| part.name()).collect();
     if !others.is_empty() {
         return unknown(format!(
-            "{} decides the throughput, but {} may as well: a longer experiment would decide (load.experiment.within)",
+            "{} decides the throughput, but {} may as well: stops cannot separate limits within 10 % of each other",
             own.name(),
             others.join(", ")
+        ));
+    }
+    if own.small.is_none() {
+        return unknown(format!(
+            "{} decides the throughput under a large dose, and there was no time for a small one: something else may limit that \
+             allows up to a tenth less (load.experiment.within)",
+            own.name()
         ));
     }
     found(alone(own, own.elasticity, excluded(&[own], evidence), evidence))

@@ -54,7 +54,7 @@ pub(super) fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evid
     let others = may_as_well(contenders, deciding);
     if !others.is_empty() {
         return unknown(format!(
-            "{names} decide the throughput, but {} may as well: a longer experiment would decide (load.experiment.within)",
+            "{names} decide the throughput, but {} may as well: stops cannot separate limits within 10 % of each other",
             others.join(", ")
         ));
     }
@@ -66,7 +66,8 @@ pub(super) fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evid
     }
     let which = which_by_relays(deciding, evidence).map(|said| format!(": {said}")).unwrap_or_default();
     unknown(format!(
-        "{names} decide the throughput, each of them: few operations can be between them, or their limits are equal{which}"
+        "{names} decide the throughput, each of them: few operations can be between them, they share something that one has at \
+         a time, or their limits are equal{which}"
     ))
 }
 
@@ -95,6 +96,7 @@ pub(super) fn pool(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limi
         within
             .map(|part| format!("an operation may keep its place there while it waits for {}", part.name())),
     );
+    said.push("what keeps a place there may also be outside the platform".to_owned());
     said.push(STOP_EACH_OTHER.to_owned());
     said.extend(excluded(&members, evidence));
     let limit = Limit {

@@ -5,16 +5,20 @@ use std::collections::BTreeMap;
 
 fn part(components: &[&str], elasticity: [f64; 3]) -> Part {
     let [lo, mean, hi] = elasticity;
+    let estimate = Estimate { mean, ci95: Some([lo, hi]) };
+    // Who limits by a large dose got a small one, too.
+    let small =
+        (!components.is_empty() && lo > DECIDES).then_some(SmallDose { dose: 0.15, elasticity: estimate });
     Part {
         components: components.iter().map(|&name| name.to_owned()).collect(),
         means: if components.is_empty() { Means::Occupy } else { Means::Stop },
         dose: 0.6,
         doses: vec![0.6],
         blocks: 8,
-        elasticity: Estimate { mean, ci95: Some([lo, hi]) },
+        elasticity: estimate,
         under_short_stops: None,
-        by_large: Estimate { mean, ci95: Some([lo, hi]) },
-        small: None,
+        by_large: estimate,
+        small,
         during_stops: DuringStops::default(),
         capacity: None,
         at_least: 200.0,
@@ -297,6 +301,15 @@ fn what_spins_while_operations_wait_for_something_else_is_no_full_processor() {
     assert_eq!(of([0.1, 0.2, 0.3]), LimitKind::Unknown);
 }
 
+/// A large dose takes more from a component than what it may allow beyond the throughput.
+#[test]
+fn who_got_no_small_dose_may_only_come_near_to_the_limit() {
+    let parts = [Part { small: None, ..part(&["a"], LIMITS) }, part(&["b"], IDLE)];
+    let open = said(&evidence(&parts)).unwrap_err();
+    assert!(open.contains("no time for a small one"), "{open}");
+    assert_eq!(said(&evidence(&[part(&["a"], LIMITS), part(&["b"], IDLE)])).unwrap().0, "a");
+}
+
 /// A component that has few messages on their way to a load thread loses its stops, whoever limits.
 #[test]
 fn a_load_thread_that_is_busy_takes_the_name_of_a_component_away() {
@@ -366,6 +379,10 @@ fn stops_in_turn_tell_equal_limits_and_a_lock_and_few_between_from_each_other() 
     let named = |kind| ("a and b".to_owned(), kind);
     assert_eq!(of(LIMITS, LIMITS, &in_turn(ALL_LOST, 30)).unwrap(), named(LimitKind::Coupled));
     assert_eq!(of(LIMITS, LIMITS, &in_turn(HALF_LOST, 14)).unwrap(), named(LimitKind::Lock));
+    // What a busy station has left after a stop of its own is of any length.
+    let [mut queue] = in_turn(HALF_LOST, 6);
+    queue.stops[0].nearly_all = 4;
+    assert!(of(LIMITS, LIMITS, &[queue]).is_err());
     // A queue between equal limits is empty at the beginning of some stops.
     let few_halts = of(LIMITS, LIMITS, &in_turn(HALF_LOST, 4)).unwrap_err();
     assert!(few_halts.contains("or their limits are equal"), "{few_halts}");
