@@ -79,15 +79,15 @@ fn a_store_that_is_moved_away_does_not_lose_the_report() {
     assert_eq!(count(run.level(0), "delivered"), 299);
 }
 
+/// A service manager sends two signals, and a terminal that is closed does so: both ask for the same.
 #[test]
-fn two_interrupts_end_the_program_at_once_and_leave_no_process() {
+fn signals_that_come_together_are_one_interrupt() {
     let bench = Bench::beside_others();
     let (run, started) = in_second_level(&bench);
-    // Two signals of one kind could be taken for one (signal(7)).
-    run.signal(Signal::INT);
     run.signal(Signal::TERM);
-    let run = run.finish().exits(105);
-    assert!(run.stdout.is_empty() && run.summary.is_null(), "there was no time to report: {}", run.stdout);
+    run.signal(Signal::HUP);
+    let run = run.finish().exits(105).says("stopped by the user");
+    assert_eq!(count(run.level(0), "delivered"), 299);
     assert_end_within(Duration::from_secs(2), &started);
 }
 
