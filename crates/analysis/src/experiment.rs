@@ -217,11 +217,10 @@ pub fn capacity(level: &LevelRecord) -> Option<f64> {
 /// The components whose effect under a large dose leaves open whether they limit, alone or with others. Of one that seems to limit alone,
 /// it does not exclude that something else does that allows up to a tenth less, and that stops do not slow.
 pub fn open(large: &LevelRecord) -> Vec<Effect> {
-    let effects = effect::of(&[large], &[]);
-    let ends =
-        |effect: &Effect| effect.interval.unwrap_or(Interval { lo: f64::NEG_INFINITY, hi: f64::INFINITY });
-    let is_open = |effect: &Effect| ends(effect).hi > NOTHING;
-    effects.into_iter().filter(|effect| !effect.components.is_empty() && is_open(effect)).collect()
+    let may_limit = |effect: &Effect| effect.interval.is_none_or(|interval| interval.hi > NOTHING);
+    let mut effects = effect::of(&[large], &[]);
+    effects.retain(|effect| !effect.components.is_empty() && may_limit(effect));
+    effects
 }
 
 /// The components that may decide the throughput, alone or with others; none where it is known that two stop each other.

@@ -193,6 +193,16 @@ pub fn decides(part: &Part) -> bool {
     part.elasticity.ends()[0] > DECIDES && part.elasticity.mean > ALONE
 }
 
+/// Why it is open whether some parts that contend decide as well, for people.
+fn may_decide_as_well(others: &[&Part]) -> String {
+    let names: Vec<String> = others.iter().map(|part| part.name()).collect();
+    let why = match others.iter().all(|part| part.small.is_some()) {
+        true => "stops cannot separate limits within 10 % of each other",
+        false => "there was no time for a small dose (load.experiment.within)",
+    };
+    format!("{} may as well: {why}", names.join(", "))
+}
+
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }

@@ -2,7 +2,9 @@
 
 use super::super::evidence::{Evidence, Used};
 use super::super::{Estimate, NOTHING, Part};
-use super::{Argument, DECIDES, EXCLUDED, decides, effect_in_words, found, percent, unknown};
+use super::{
+    Argument, DECIDES, EXCLUDED, decides, effect_in_words, found, may_decide_as_well, percent, unknown,
+};
 use crate::limits::{Limit, LimitKind};
 
 /// A part that uses less than this of a processor, and does not wait for one, is occupied by something else.
@@ -25,13 +27,12 @@ pub(super) fn one(own: &Part, contenders: &[&Part], evidence: &Evidence<'_>) -> 
             partly.join(" or ")
         ));
     }
-    let others: Vec<String> =
-        contenders.iter().filter(|part| **part != own).map(|part| part.name()).collect();
+    let others: Vec<&Part> = contenders.iter().filter(|part| **part != own).copied().collect();
     if !others.is_empty() {
         return unknown(format!(
-            "{} decides the throughput, but {} may as well: stops cannot separate limits within 10 % of each other",
+            "{} decides the throughput, but {}",
             own.name(),
-            others.join(", ")
+            may_decide_as_well(&others)
         ));
     }
     if own.small.is_none() {

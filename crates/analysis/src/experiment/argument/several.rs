@@ -3,7 +3,7 @@
 use super::super::evidence::Evidence;
 use super::super::{InTurn, Part, Path};
 use super::one_alone::excluded;
-use super::{Argument, DECIDES, decides, effect_in_words, stops_others, unknown};
+use super::{Argument, DECIDES, decides, effect_in_words, may_decide_as_well, stops_others, unknown};
 use crate::limits::{Limit, LimitKind};
 
 /// What the elasticities of components that stop each other do not mean, for people.
@@ -53,10 +53,7 @@ pub(super) fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evid
     let names = names.join(" and ");
     let others = may_as_well(contenders, deciding);
     if !others.is_empty() {
-        return unknown(format!(
-            "{names} decide the throughput, but {} may as well: stops cannot separate limits within 10 % of each other",
-            others.join(", ")
-        ));
+        return unknown(format!("{names} decide the throughput, but {}", may_decide_as_well(&others)));
     }
     if let Some(equal) = evidence.in_turn(deciding).filter(|own| own.has_queue_between()) {
         return unknown(format!(
@@ -110,9 +107,9 @@ pub(super) fn pool(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limi
 }
 
 /// The contenders beside some that decide, whose elasticity may be that of a part that decides.
-fn may_as_well(contenders: &[&Part], deciding: &[&Part]) -> Vec<String> {
-    let is_other = |part: &&&Part| !deciding.contains(part) && part.elasticity.ends()[1] > DECIDES;
-    contenders.iter().filter(is_other).map(|part| part.name()).collect()
+fn may_as_well<'a>(contenders: &[&'a Part], deciding: &[&Part]) -> Vec<&'a Part> {
+    let is_other = |part: &&Part| !deciding.contains(part) && part.elasticity.ends()[1] > DECIDES;
+    contenders.iter().copied().filter(is_other).collect()
 }
 
 /// What delays said of the paths to some components, for people.

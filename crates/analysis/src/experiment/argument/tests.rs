@@ -99,7 +99,13 @@ fn full_processors_are_named_before_the_component_that_suffers_most() {
 #[test]
 fn who_may_decide_as_well_takes_the_name_away() {
     let parts = [part(&["a"], LIMITS), part(&["b"], [0.1, 0.4, 0.7])];
-    assert!(said(&evidence(&parts)).unwrap_err().contains("b may as well"));
+    assert!(
+        said(&evidence(&parts)).unwrap_err().contains("b may as well: there was no time for a small dose")
+    );
+    let small = Some(SmallDose { dose: 0.3, elasticity: parts[1].elasticity });
+    let slowed_by_little = parts.clone().map(|part| Part { small: part.small.or(small), ..part });
+    let near = said(&evidence(&slowed_by_little)).unwrap_err();
+    assert!(near.contains("b may as well: stops cannot separate limits within 10 %"), "{near}");
     let both = [part(&["a"], LIMITS), part(&["b"], LIMITS)];
     assert!(said(&evidence(&both)).unwrap_err().contains("or their limits are equal"));
     let [lo, mean, hi] = LIMITS;
