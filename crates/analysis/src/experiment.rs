@@ -234,6 +234,13 @@ pub fn all_contenders(levels: &[&LevelRecord]) -> Vec<String> {
     contending(&parts(levels, &[], Estimate::of(1.0, None)))
 }
 
+/// Whether several components surely have elasticities that leave open whether they limit.
+pub fn several_surely_contend(levels: &[&LevelRecord]) -> bool {
+    let parts = parts(levels, &[], Estimate::of(1.0, None));
+    let surely = |part: &&Part| part.components.len() == 1 && part.elasticity.ends()[0] > CONTENDS;
+    parts.iter().filter(surely).count() > 1
+}
+
 fn contending(parts: &[Part]) -> Vec<String> {
     let may = |part: &&Part| part.components.len() == 1 && part.elasticity.ends()[1] > CONTENDS;
     parts.iter().filter(may).flat_map(|part| part.components.clone()).collect()

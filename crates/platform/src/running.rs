@@ -21,12 +21,15 @@ use rustix::process::geteuid;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// After a death, the guards of others that died have so long to tell it.
 const TELLING: Duration = Duration::from_millis(200);
+/// The ends of components that are no further apart may have been noted in another order.
+const NEARLY: Duration = Duration::from_millis(100);
 /// How long the guard of a component that has ended may still be at work.
 const ENDING: Duration = Duration::from_secs(1);
 /// How long a component that was started again may take at the end of a level to accept connections.
@@ -362,9 +365,17 @@ impl Platform {
             std::thread::sleep(TELLING);
         }
         let ended = self.ended();
-        let (.., running) = ended.into_iter().min_by_key(|(_, at, _)| *at)?;
-        running.process.await_end(ENDING);
-        let status = running.process.try_wait().ok().flatten()?;
+        let first = ended.iter().map(|(_, at, _)| *at).min()?;
+        // Guards note an end when they have a turn. Of those that ended nearly together, one that a signal ended did not end because
+        // of another one's end, as one may that ends itself.
+        let nearly =
+            ended.into_iter().filter(|(_, at, _)| at.saturating_sub(first) < NEARLY.as_nanos() as i64);
+        let known = nearly.filter_map(|(_, at, running)| {
+            running.process.await_end(ENDING);
+            let status = running.process.try_wait().ok().flatten()?;
+            Some((status.signal().is_none(), at, status, running))
+        });
+        let (.., status, running) = known.min_by_key(|(ends_itself, at, ..)| (*ends_itself, *at))?;
         running.reported = true;
         let (component, status) = (running.name.clone(), status.to_string());
         Some(Death { component, status, last_words: last_lines(&running.log).join("\n") })

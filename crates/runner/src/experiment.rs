@@ -227,9 +227,11 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    /// What comes once those that seem to decide were stopped shortly, if they were to be.
+    /// What comes once those that seem to decide were stopped shortly, if they were to be: stops in turn where two of them surely slow the
+    /// platform by more than one that only comes near to the limit would. Elsewhere small doses leave one of them, in less time.
     fn after_short(&self, done: &[&LevelRecord], known: &[String], left: Nanos) -> Step {
-        let in_turn = if known.is_empty() { self.in_turn(done) } else { Vec::new() };
+        let is_for_turns = known.is_empty() && experiment::several_surely_contend(done);
+        let in_turn = if is_for_turns { self.in_turn(done) } else { Vec::new() };
         let measures =
             done.first().and_then(|large| Some((large.start.longest_stop()?, large.start.load.in_flight()?)));
         let next = match measures {

@@ -60,8 +60,8 @@ pub struct Run {
   plimsoll why examples/mosquitto.yaml --set load.experiment.within=20m
   plimsoll run examples/chain.yaml --why
 
-Exit codes: 0 the limit of the platform is known, 3 it is not, 99 the platform
-died, 1 could not be done, 104 wrong scenario or command line, 105 interrupted.")]
+Exit codes: 0 the limit is known, 3 it is not known, 99 the platform died.
+1 could not be done, 104 wrong scenario or command line, 105 interrupted.")]
 pub struct Why {
     #[command(flatten)]
     options: RunOptions,
