@@ -27,6 +27,7 @@ use plimsoll_stats::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use argument::EXCLUDED;
 pub use during_stops::DuringStops;
 pub use forecast::Faster;
 pub use in_turn::InTurn;
@@ -39,6 +40,10 @@ const NOTHING: f64 = 0.15;
 const CONTENDS: f64 = 0.5;
 /// Half of the width of an interval with which an effect is known well enough.
 const SETTLED: f64 = 0.12;
+/// The same of a part that decides, by both doses.
+const DECIDED: f64 = 0.1;
+/// The same of processors that components share: the elasticity of each is a part of theirs, with an error of its own.
+const SHARED: f64 = 0.06;
 /// With an elasticity of so much under a large dose, a part limits alone or nearly so.
 const NEARLY_ALL: f64 = 0.8;
 
@@ -252,6 +257,15 @@ pub fn processors_limit(large: &LevelRecord, untouched: &LevelRecord, components
     argument::full_processors(&parts, &evidence::used_in(untouched, components)).is_some()
 }
 
+/// The perturbation of the processors in a large dose whose effect is not known well enough for what each component does on them.
+pub fn open_processors(large: &LevelRecord) -> Option<Perturbation> {
+    let effects = effect::of(&[large], &[]);
+    let own = effects.iter().find(|effect| effect.means == Means::Occupy)?;
+    let is_wide = own.interval.is_none_or(|interval| interval.hi - interval.lo > 2.0 * SHARED);
+    let mut all = large.start.blocks().iter().filter_map(|block| block.perturbation.as_ref());
+    all.find(|wanted| wanted.means == Means::Occupy).filter(|_| is_wide).cloned()
+}
+
 /// The components whose quota kept them from running for a while, in a level in which nothing was slowed.
 pub fn used_up_quotas(untouched: &LevelRecord, components: &[ComponentUsage]) -> Vec<String> {
     let used = evidence::used_in(untouched, components);
@@ -317,12 +331,22 @@ pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
         // What slows next to nothing, and pairs, decide nothing by a narrower interval.
         let matters =
             |interval: &Interval| interval.hi > NOTHING && interval.hi - interval.lo > 2.0 * SETTLED;
+        let large = effects
+            .iter()
+            .filter(|effect| {
+                effect.components == perturbation.components && effect.means == perturbation.means
+            })
+            .max_by(|a, b| a.wanted.total_cmp(&b.wanted));
+        let both = own.zip(large).filter(|(own, large)| own.wanted < large.wanted);
+        let decided = both.and_then(|(own, large)| agreed(own, large)?.ci95).map(|[lo, hi]| hi - lo);
         // Who sometimes holds what others need is known by that, and so are those who stop each other.
         let is_known = own.is_some_and(|effect| effect.during_stops.is_sometimes())
             || coupled.iter().any(|name| perturbation.components == [name.clone()]);
-        perturbation.components.len() <= 1
-            && !is_known
-            && own.is_some_and(|own| own.interval.is_none_or(|interval| matters(&interval)))
+        let is_open = match decided {
+            Some(width) => width > 2.0 * DECIDED,
+            None => own.is_some_and(|own| own.interval.is_none_or(|interval| matters(&interval))),
+        };
+        perturbation.components.len() <= 1 && !is_known && is_open
     };
     let Some(last) = levels.last() else { return Vec::new() };
     let mut wide: Vec<Perturbation> = Vec::new();
@@ -407,6 +431,19 @@ fn parts(levels: &[&LevelRecord], doses: &[Gauge], capacity: Estimate) -> Vec<Pa
     parts
 }
 
+/// What both doses say of a part that decides, where the small one says what the large one does: the mean of both, each by its exactness.
+/// An interval that is too wide agrees with anything, unless it excludes that the part does not decide.
+fn agreed(small: &Effect, large: &Effect) -> Option<Estimate> {
+    let (own, other) = (small.interval?, large.interval?);
+    let is_known = own.hi - own.lo <= 2.0 * SETTLED || own.lo > argument::DECIDES;
+    let agrees = (own.lo..=own.hi).contains(&large.elasticity) && is_known && large.elasticity > NEARLY_ALL;
+    let weight = |interval: Interval| (interval.hi - interval.lo).max(1e-6).powi(-2);
+    let (of_small, of_large) = (weight(own), weight(other));
+    let mean = (small.elasticity * of_small + large.elasticity * of_large) / (of_small + of_large);
+    let half = 0.5 / (of_small + of_large).sqrt();
+    agrees.then_some(Estimate { mean, ci95: Some([mean - half, mean + half]) })
+}
+
 /// What the doses of a part did.
 struct Doses<'a> {
     large: &'a Effect,
@@ -416,14 +453,8 @@ struct Doses<'a> {
 
 /// A part by its effects: the small dose goes before the large one, which can pass a bound that lies near.
 fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part {
-    let agrees = |small: &&Effect| {
-        // An interval that is too wide agrees with anything.
-        let within = small.interval.is_some_and(|own| {
-            (own.lo..=own.hi).contains(&large.elasticity) && own.hi - own.lo <= 2.0 * SETTLED
-        });
-        within && large.elasticity > NEARLY_ALL
-    };
-    let told = small.filter(|small| !agrees(small)).unwrap_or(large);
+    let both = small.and_then(|small| agreed(small, large));
+    let told = small.unwrap_or(large);
     let ends = Estimate::of(large.elasticity, large.interval).ends();
     let bounds = ends[0] > NOTHING / 2.0;
     // The lower the elasticity, the more the part allows.
@@ -438,9 +469,9 @@ fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part 
         means: large.means,
         doses: all.into_iter().flatten().map(|effect| effect.dose).collect(),
         blocks: all.into_iter().flatten().map(|effect| effect.blocks).sum(),
-        elasticity: Estimate::of(told.elasticity, told.interval),
+        elasticity: both.unwrap_or(Estimate::of(told.elasticity, told.interval)),
         under_short_stops: short.map(|short| Estimate::of(short.elasticity, short.interval)),
-        dose: told.dose,
+        dose: if both.is_some() { large.dose } else { told.dose },
         by_large: Estimate::of(large.elasticity, large.interval),
         small: small.map(|small| SmallDose {
             dose: small.dose,

@@ -24,7 +24,7 @@ use std::ops::RangeInclusive;
 
 /// Hold of the first level, and of the second, in which components are read that use much and little.
 const FIRST: Nanos = Nanos::from_secs(5);
-const SECOND: Nanos = Nanos::from_secs(10);
+const SECOND: Nanos = Nanos::from_secs(20);
 /// Samples of each of these.
 const FIRST_SAMPLES: u16 = 10;
 /// Operations in flight of the second level, and the fewest of the later ones.
@@ -63,6 +63,8 @@ const SAMPLES_OF_STOP: i64 = 3;
 /// Samples that count in each block, at least: whole cycles.
 const MEASURED_LARGE: u16 = 20;
 const MEASURED_SMALL: u16 = 40;
+/// The same of a small dose where the time is short.
+const MEASURED_AT_LEAST: u16 = 20;
 /// Levels after the one with the large dose, at most: what is not known by then has its interval.
 const MOST_FURTHER: usize = 5;
 /// The share of the time for the large dose; what it leaves belongs to the small one.
@@ -159,7 +161,7 @@ impl<'a> Experiment<'a> {
                 }
                 // One that leaves its quota unused is slowed by stops: a smaller quota would change nothing of it.
                 self.used_up = experiment::used_up_quotas(last, components);
-                let (stop, in_flight) = match self.measures(alone, last) {
+                let (stop, in_flight) = match self.measures(alone, last, left) {
                     Ok(measures) => measures,
                     Err(why) => return Step::Over(Some(format!("{NOTHING_SLOWED}: {why}"))),
                 };
@@ -193,7 +195,9 @@ impl<'a> Experiment<'a> {
         known.extend(experiment::share_something(&stopped));
         let next = match &stopped[..] {
             // Nothing that a component does by itself would change that.
-            [large] if experiment::processors_limit(large, saturated, components) => Step::Over(None),
+            [large, further @ ..] if experiment::processors_limit(large, saturated, components) => {
+                self.processors_again(large, further.is_empty(), left)
+            }
             [large] if at(Stage::Delays).is_none() => match self.delays(alone, large, left) {
                 Step::Over(_) => self.after_large((large, saturated), &known, components, left),
                 delays => delays,
@@ -209,6 +213,18 @@ impl<'a> Experiment<'a> {
         };
         match next {
             Step::Over(None) => self.latency((alone, saturated), components, left),
+            next => next,
+        }
+    }
+
+    /// The processors once more, where it is not known well enough how much they decide.
+    fn processors_again(&self, large: &LevelRecord, is_first: bool, left: Nanos) -> Step {
+        let open = experiment::open_processors(large).filter(|_| is_first);
+        let measures = large.start.longest_stop().zip(large.start.load.in_flight());
+        let (Some(open), Some((stop, in_flight))) = (open, measures) else { return Step::Over(None) };
+        match self.further(&[open], (stop, in_flight, left), 1) {
+            // What is known by then has its interval.
+            Step::Over(_) => Step::Over(None),
             next => next,
         }
     }
@@ -247,7 +263,12 @@ impl<'a> Experiment<'a> {
     }
 
     /// How long a stop is, and how many operations are in flight meanwhile; or why that cannot be had, for people.
-    fn measures(&self, alone: &LevelRecord, saturated: &LevelRecord) -> Result<(Nanos, u32), String> {
+    fn measures(
+        &self,
+        alone: &LevelRecord,
+        saturated: &LevelRecord,
+        left: Nanos,
+    ) -> Result<(Nanos, u32), String> {
         let rate = experiment::capacity(saturated).filter(|rate| *rate > 0.0);
         let alone = experiment::alone(alone, self.terms);
         let (Some(alone), Some(rate)) = (alone, rate) else {
@@ -269,6 +290,12 @@ impl<'a> Experiment<'a> {
         // With fewer operations in flight than that takes, others would run out of work.
         let most = f64::from(self.plan.most_in_flight) / (IN_FLIGHT * rate);
         let stop = wanted.min(longest).min(most);
+        // Shorter ones leave time for what comes after the large dose; so short that they say nothing they need not be.
+        let parts = self.parts.len() + usize::from(self.own_processors);
+        let samples = blocks::fewest_samples(parts, MEASURED_LARGE) as f64;
+        let affordable = left.as_secs_f64() * FOR_LARGE * SAMPLES_OF_STOP as f64 / samples;
+        let least = (alone * FEWEST_TIMES).max(OPERATIONS_IN_STOP / rate).max(shortest.as_secs_f64());
+        let stop = stop.min(affordable.max(least));
         // A whole number of milliseconds a sample, and of periods of a quota a block.
         let unit = if has_quota { QUOTA_PERIOD / i64::from(MEASURED_LARGE) } else { Nanos::from_millis(1) };
         let sample = unit * (Nanos::from_secs_f64(stop).0 / (unit.0 * SAMPLES_OF_STOP));
@@ -351,7 +378,22 @@ impl<'a> Experiment<'a> {
         if perturbations.is_empty() {
             return self.again(done, known, left);
         }
-        self.further(&perturbations, (stop, in_flight, left), done.len())
+        let all = self.further(&perturbations, (stop, in_flight, left), done.len());
+        // Where there is no time for all, those come first that could decide without a small dose.
+        let may_decide = |own: &Perturbation| {
+            let effect = open.iter().find(|effect| effect.components == own.components);
+            effect.is_some_and(|effect| effect.interval.is_none_or(|own| own.hi > experiment::EXCLUDED))
+        };
+        match all {
+            Step::Over(why) => {
+                perturbations.retain(may_decide);
+                match self.further(&perturbations, (stop, in_flight, left), done.len()) {
+                    Step::Over(_) => Step::Over(why),
+                    fewer => fewer,
+                }
+            }
+            all => all,
+        }
     }
 
     /// Those that may decide together, in pairs and by short stops, once; and the perturbations whose effect is not known well enough.
@@ -413,12 +455,22 @@ impl<'a> Experiment<'a> {
         number: usize,
     ) -> Step {
         let purpose = "those that matter are slowed again";
-        self.level(
-            Stage::Small,
-            perturbations,
-            (MEASURED_SMALL, stop, in_flight, left, left),
-            (number, purpose),
-        )
+        let level = |measured| {
+            self.level(
+                Stage::Small,
+                perturbations,
+                (measured, stop, in_flight, left, left),
+                (number, purpose),
+            )
+        };
+        match level(MEASURED_SMALL) {
+            // A short look is better than none, and says of itself how exact it is.
+            Step::Over(why) => match level(MEASURED_AT_LEAST) {
+                Step::Over(_) => Step::Over(why),
+                short => short,
+            },
+            whole => whole,
+        }
     }
 
     /// A component that is slowed by the means that fits it: where a quota limits, stops would only eat what it leaves unused.

@@ -22,7 +22,7 @@ use shared_processors::processors;
 // stand for limits that are 6, 3 and 12 % above the throughput.
 
 /// A part whose elasticity is surely above this decides the throughput, as far as noise separates one part from several.
-const DECIDES: f64 = 0.6;
+pub(super) const DECIDES: f64 = 0.6;
 /// The mean elasticity of a part that decides is above this.
 const ALONE: f64 = 0.78;
 /// Share of operations that were refused from which on a platform refuses because it has a limit: many are in flight, and a refusal is
@@ -37,7 +37,7 @@ const UNENDED: f64 = 0.02;
 /// An elasticity that is surely above this is more than a stop explains.
 const TOO_MUCH: f64 = 1.25;
 /// A part whose elasticity may be more than this is no part that does not limit.
-const EXCLUDED: f64 = 0.3;
+pub const EXCLUDED: f64 = 0.3;
 /// Share of a component's time for which strangers may hold its processor.
 const HELD: f64 = 0.05;
 /// Share of the time that the host may keep from a load thread.

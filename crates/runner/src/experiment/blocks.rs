@@ -145,6 +145,12 @@ impl Experiment<'_> {
     }
 }
 
+/// Samples of a level in the fewest rounds, in which so many are slowed and so many samples of each block count.
+pub fn fewest_samples(perturbations: usize, measured: u16) -> usize {
+    let (slowed, untouched) = (usize::from(REST + measured), usize::from(REST_AFTER + measured));
+    FEWEST_ROUNDS * (perturbations * slowed + untouched_of(perturbations) * untouched) + untouched
+}
+
 /// Untouched blocks of a round in which so many are slowed. Of a single one, two blocks would share the untouched one between them, and
 /// their effects would not be independent.
 fn untouched_of(perturbations: usize) -> usize {

@@ -74,7 +74,8 @@ impl Row {
     }
 
     fn why(&self, seed: u64) -> (Summary, Experiment) {
-        let load = "warm_up: 1s, experiment: { with_levels: false, within: 20m }";
+        // Operations of these rows take up to fifty times as long as those of the real ones, and so do stops.
+        let load = "warm_up: 1s, experiment: { with_levels: false, within: 40m }";
         let summary = self.setup(load.into()).run(seed);
         let experiment =
             summary.experiment.clone().unwrap_or_else(|| panic!("seed {seed}: {:?}", summary.notes));
@@ -230,6 +231,9 @@ fn examine(kind: &str, plant: fn(u64) -> Row, kinds: &[LimitKind]) {
                     part.name()
                 );
             }
+        }
+        for part in experiment.parts.iter().filter(|part| part.components.is_empty()) {
+            println!("{kind}, seed {seed}: the processors {:.2?}", part.elasticity);
         }
         let off = experiment.capacity.mean / row.capacity - 1.0;
         assert!(off.abs() < 0.12, "{}: capacity {:?}, planted {}", told(), experiment.capacity, row.capacity);
