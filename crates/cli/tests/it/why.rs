@@ -26,7 +26,7 @@ components:
 const SCENARIO: &str = "name: row
 platform: row.yaml
 population: { devices: 50 }
-load: { levels: [20], warm_up: 500ms, hold: 2s, samples: 2, drain: 2s, again: 0s, experiment: { within: 75s } }
+load: { levels: [20], warm_up: 500ms, hold: 2s, samples: 2, drain: 2s, again: 0s, experiment: { within: 100s } }
 objectives: { achieved: null, publish_p99: null, publish_p50: < 10 s }
 ";
 
@@ -87,9 +87,9 @@ fn a_platform_that_plimsoll_did_not_start_is_left_alone() {
 #[test]
 fn a_component_that_ends_while_it_is_slowed_is_the_headline() {
     let bench = bench(Bench::beside_others());
-    bench.write("scenario.yaml", &SCENARIO.replace("75s", "5m"));
+    bench.write("scenario.yaml", &SCENARIO.replace("100s", "5m"));
     // It ends some seconds into the first level in which components are slowed.
-    let mortal = "  - name: mortal\n    command: [sleep, \"20\"]\n";
+    let mortal = "  - name: mortal\n    command: [sleep, \"32\"]\n";
     bench.write("row.yaml", &format!("{PROFILE}{mortal}"));
     let run = bench.call(["why", "scenario.yaml", "--no-report", "--summary-json", "summary.json"]);
     let run = run.exits(99).says("mortal died in the experiment while");
