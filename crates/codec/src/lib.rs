@@ -1,11 +1,13 @@
 //! Packets as bytes and bytes as packets. No I/O; no input makes this crate panic.
 
+pub mod cbor;
 pub mod coap;
 pub mod credentials;
 pub mod dtls;
 pub mod exposition;
 pub mod hiding;
 pub mod http;
+pub mod kafka;
 pub mod lwm2m;
 pub mod marker;
 pub mod mqtt;

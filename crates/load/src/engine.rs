@@ -93,6 +93,8 @@ pub struct Addresses {
     pub devices: SocketAddr,
     /// By queriers, if there is anything to ask.
     pub queriers: Option<SocketAddr>,
+    /// By subscribers that observe, where the profile says another port than that of devices.
+    pub observers: Option<SocketAddr>,
     /// Where devices learn of the platform before, where they do so.
     pub bootstrap: Option<SocketAddr>,
     /// Where a component of the platform sends the log of the stages that messages pass at it, if it sends one.

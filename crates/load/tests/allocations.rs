@@ -4,11 +4,13 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use plimsoll_codec::coap::stream::{self, Frame, signal};
 use plimsoll_codec::coap::{Kind, Message, code};
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver};
 use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::coap::CoapDriver;
+use plimsoll_load::drivers::coap_tcp::CoapTcpDriver;
 use plimsoll_load::drivers::lwm2m::Lwm2mDriver;
 use plimsoll_load::drivers::mqtt::MqttDriver;
 use plimsoll_load::drivers::websocket::WebSocketDriver;
@@ -101,6 +103,38 @@ fn acknowledging() -> SocketAddr {
         }
     });
     address
+}
+
+/// A server of CoAP over TCP that says what it takes, and answers each request with 2.04.
+fn acknowledging_over_tcp() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || acknowledge(stream.unwrap()));
+        }
+    });
+    address
+}
+
+fn acknowledge(mut stream: TcpStream) {
+    fn say(code: u8, token: &[u8], out: &mut Vec<u8>) {
+        let kind = Kind::NonConfirmable;
+        stream::encode(&Message { kind, code, id: 0, token, options: &[], payload: &[] }, out);
+    }
+    let (mut bytes, mut room, mut out) = (Vec::new(), [0; 65_536], Vec::new());
+    say(signal::CSM, &[], &mut out);
+    while stream.write_all(&out).is_ok() {
+        out.clear();
+        let Ok(length @ 1..) = stream.read(&mut room) else { return };
+        bytes.extend_from_slice(&room[..length]);
+        while let Frame::Message(came, length) = stream::decode(&bytes, 1 << 20).unwrap() {
+            if came.code == code::POST {
+                say(code::CHANGED, came.token, &mut out);
+            }
+            bytes.drain(..length);
+        }
+    }
 }
 
 /// A server of LwM2M that registers each device, observes the bytes at 19/0/0, and acknowledges what is notified.
@@ -235,6 +269,19 @@ fn neither_does_one_that_speaks_coap() {
         let (run, clock) = (RunId::from_bits(7), Clock::start());
         let plan = plan_with(&platform, 0, sockets);
         let driver = CoapDriver::new(&context(&plan, run, address, clock)).unwrap();
+        let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
+        assert!(acknowledged > 1000, "the load was there: {acknowledged}");
+    }
+}
+
+#[test]
+fn neither_does_one_that_speaks_coap_over_tcp() {
+    for sockets in ["", "coap: { sockets: 1, outstanding: 100 }\n"] {
+        let address = acknowledging_over_tcp();
+        let platform = format!("address: \"coap+tcp://{address}\"");
+        let (run, clock) = (RunId::from_bits(7), Clock::start());
+        let plan = plan_with(&platform, 0, sockets);
+        let driver = CoapTcpDriver::new(&context(&plan, run, address, clock)).unwrap();
         let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
         assert!(acknowledged > 1000, "the load was there: {acknowledged}");
     }

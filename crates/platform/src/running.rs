@@ -328,15 +328,20 @@ impl Platform {
         port.map(|&port| SocketAddr::new(self.address.ip(), port))
     }
 
-    /// Where requests over HTTP go: to a port by its name, else to the one that speaks HTTP. `devices` is where devices connect.
+    /// Where requests of the controller go: to a port by its name, else to the one that speaks what it does. `devices` is where devices
+    /// connect.
     pub fn http_addresses(&self, plan: &PlatformPlan, devices: SocketAddr) -> HttpAddresses {
         let mut ports = self.ports.clone();
         ports.extend(plan.ports.iter().map(|(name, port)| (name.clone(), *port)));
-        let speaking =
-            plan.profile.components.iter().find_map(|component| component.port(Protocol::Http).cloned());
-        let by_itself = match speaking.and_then(|name| ports.get(&name)).or_else(|| ports.get("http")) {
+        let spoken = plan.roles.controller.protocol();
+        let speaking = plan.profile.components.iter().find_map(|component| component.port(spoken).cloned());
+        let named = speaking.and_then(|name| ports.get(&name)).or_else(|| {
+            let http = || ports.get("http");
+            (spoken == Protocol::Http).then(http).flatten()
+        });
+        let by_itself = match named {
             Some(&port) => Some(port),
-            None => (plan.protocol() == Protocol::Http).then_some(devices.port()),
+            None => (plan.protocol() == spoken).then_some(devices.port()),
         };
         HttpAddresses { host: devices, ports, by_itself }
     }

@@ -1,20 +1,20 @@
 //! The controller: registers devices and subscriptions before a run and takes them away after it, as the platform's
-//! profile says. Nothing of this is measured, so a plain client does it, some requests at a time.
+//! profile says. Nothing of this is measured, so plain clients do it: over HTTP some requests at a time, over CoAP one.
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+pub(crate) mod coap_tcp;
+pub(crate) mod http;
+
+use coap_tcp::{Patience, Session};
+use plimsoll_codec::cbor;
 use plimsoll_codec::hiding::cut;
 use plimsoll_load::clock::wall_nanos;
 use plimsoll_load::run_context::Token;
-use plimsoll_load::tls_refusal;
 use plimsoll_model::RunId;
-use plimsoll_platform::unless_stopped;
 use plimsoll_scenario::plan::{
-    Capture, CaptureFrom, Each, Plan, PopulationPlan, Protocol, RequestPlan, StepPlan,
+    Capture, CaptureFrom, ControllerProtocol, Each, OptionValue, Plan, PopulationPlan, RequestPlan, StepPlan,
 };
-use plimsoll_scenario::plan::{Captures, Variables};
+use plimsoll_scenario::plan::{Captures, Template, Variables};
 use plimsoll_stats::distribution::random;
-use rustls_pki_types::PrivateKeyDer;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -98,8 +98,10 @@ pub struct Scene<'a> {
     pub plan: &'a Plan,
     /// The run.
     pub run: RunId,
-    /// Where a port of the platform is reached over HTTP; `None` asks for the one that requests go to by themselves.
+    /// Where a port of the platform is reached; `None` asks for the one that requests go to by themselves.
     pub address: &'a (dyn Fn(Option<&str>) -> Option<SocketAddr> + Sync),
+    /// The connection over which requests go where they do not speak HTTP.
+    pub session: &'a Session,
     /// The access token.
     pub token: &'a Token,
     /// Where each subscriber listens.
@@ -122,7 +124,7 @@ pub fn perform(
     captures: &mut Captures,
     told: &mut dyn FnMut(&str, u64, u64),
 ) -> Result<(), ControllerError> {
-    let client = client(scene.plan, if scene.hasty { HASTY_TIMEOUT } else { TIMEOUT }, false);
+    let client = Client::of(scene);
     let answers = AtomicBool::new(false);
     for step in steps {
         let address = (scene.address)(step.request.port.as_deref()).ok_or_else(|| ControllerError::Port {
@@ -143,7 +145,7 @@ pub fn perform(
 /// Does the steps that take away what was set up, each whatever became of the others, until the platform answers no more; what
 /// stayed behind, for people.
 pub fn clean_up(steps: &[StepPlan], scene: &Scene<'_>, captures: &mut Captures) -> Vec<String> {
-    let client = client(scene.plan, HASTY_TIMEOUT, false);
+    let client = Client::of(scene);
     let answers = AtomicBool::new(false);
     let mut left = Vec::new();
     for step in steps {
@@ -180,59 +182,11 @@ struct Ended {
     first: Option<ControllerError>,
 }
 
-/// A client that waits so long for an answer. `secured` says that it speaks TLS also where devices do not.
-pub(crate) fn client(plan: &Plan, timeout: Duration, secured: bool) -> ureq::Agent {
-    ureq::Agent::config_builder()
-        .tls_config(tls(plan, secured))
-        .http_status_as_error(false)
-        .max_redirects(0)
-        // A profile may know of methods that have a body although they seldom do.
-        .allow_non_standard_methods(true)
-        .max_idle_connections_per_host(PARALLELISM)
-        .timeout_global(Some(timeout))
-        // Devices go directly, too.
-        .proxy(None)
-        .build()
-        .into()
-}
-
-/// How the controller secures its connections: as the devices do, with what the first of them shows.
-fn tls(plan: &Plan, secured: bool) -> ureq::tls::TlsConfig {
-    use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
-    let terms = plan.connection.transport.tls.as_ref();
-    if terms.is_none() && !secured {
-        return TlsConfig::builder().build();
-    }
-    let authorities = match terms.map(|terms| terms.authorities.as_slice()) {
-        None | Some([]) => rustls_native_certs::load_native_certs().certs,
-        Some(given) => given.to_vec(),
-    };
-    let owned = |der: &[u8]| Certificate::from_der(der).to_owned();
-    let roots: Vec<_> = authorities.iter().map(|der| owned(der)).collect();
-    let identity = terms.and_then(|terms| terms.identities.devices.first()).and_then(|identity| {
-        let chain: Vec<_> = identity.chain.iter().map(|der| owned(der)).collect();
-        let label = match &*identity.key {
-            PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
-            PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
-            _ => "PRIVATE KEY",
-        };
-        // The client takes keys as text only.
-        let text = BASE64_STANDARD.encode(identity.key.secret_der());
-        let text = format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n");
-        Some(ClientCert::new_with_certs(&chain, PrivateKey::from_pem(text.as_bytes()).ok()?))
-    });
-    TlsConfig::builder()
-        .root_certs(RootCerts::new_with_certs(&roots))
-        .client_cert(identity)
-        .disable_verification(terms.is_some_and(|terms| !terms.verify))
-        .build()
-}
-
 fn perform_one(
     step: &StepPlan,
     scene: &Scene<'_>,
     (address, answers): (SocketAddr, &AtomicBool),
-    client: &ureq::Agent,
+    client: &Client<'_>,
     captures: &mut Captures,
     told: &mut dyn FnMut(&str, u64, u64),
 ) -> Ended {
@@ -312,19 +266,77 @@ struct Whom {
     item: u32,
 }
 
+/// What requests go over.
+enum Client<'a> {
+    Http(ureq::Agent),
+    CoapTcp(&'a Session, Duration),
+}
+
+impl<'a> Client<'a> {
+    fn of(scene: &Scene<'a>) -> Client<'a> {
+        let timeout = if scene.hasty { HASTY_TIMEOUT } else { TIMEOUT };
+        match scene.plan.platform.roles.controller {
+            ControllerProtocol::Http => Client::Http(http::client(scene.plan, timeout, false)),
+            ControllerProtocol::CoapTcp => Client::CoapTcp(scene.session, timeout),
+        }
+    }
+
+    /// The answer; `None` where the user stops the run before it has come.
+    fn send(
+        &self,
+        step: &StepPlan,
+        written: &Rendered,
+        (plan, address): (&Plan, SocketAddr),
+        stop: Option<&AtomicBool>,
+    ) -> Option<Result<Answer, Unanswered>> {
+        let method = &step.request.method;
+        match (self, stop) {
+            (Client::Http(client), Some(stop)) => http::send_unless_stopped(client, method, written, stop),
+            (Client::Http(client), None) => Some(http::send(client, method, written)),
+            (Client::CoapTcp(session, timeout), stop) => {
+                session.send(step, written, (plan, address), Patience { timeout: *timeout, stop })
+            }
+        }
+    }
+}
+
 /// A request as it goes out.
 #[derive(Clone)]
 pub(crate) struct Rendered {
+    /// The whole address, for HTTP and for people.
     pub url: String,
+    /// Path and query, for CoAP.
+    pub path: String,
+    /// Header fields of HTTP.
     pub headers: Vec<(String, Vec<u8>)>,
+    /// Options of CoAP beside path and query.
+    pub options: Vec<(u16, Vec<u8>)>,
+    /// The body.
     pub body: Vec<u8>,
+}
+
+/// The status, the header fields and the body of an answer.
+type Answer = (u16, Vec<(String, String)>, Vec<u8>);
+
+/// A request without an answer.
+pub(crate) struct Unanswered {
+    /// Whether the platform may have had it.
+    pub reached: bool,
+    /// Why.
+    pub cause: String,
+}
+
+impl Unanswered {
+    fn at(reached: bool) -> impl Fn(&dyn std::fmt::Display) -> Unanswered {
+        move |cause| Unanswered { reached, cause: cause.to_string() }
+    }
 }
 
 fn request(
     step: &StepPlan,
     scene: &Scene<'_>,
     (address, answers): (SocketAddr, &AtomicBool),
-    client: &ureq::Agent,
+    client: &Client<'_>,
     captures: &Mutex<&mut Captures>,
     whom: Whom,
 ) -> Result<(), ControllerError> {
@@ -337,11 +349,9 @@ fn request(
         let (generation, token) = scene.token.current();
         let written = write(&step.request, scene, &token, address, &lock(captures), whom);
         // What is taken away at the end is taken away after the user's word, too.
-        let answered = match scene.hasty {
-            true => send(client, method, &written),
-            false => send_unless_stopped(client, method, &written, scene.stop)
-                .ok_or(ControllerError::Interrupted)?,
-        };
+        let stop = Some(scene.stop).filter(|_| !scene.hasty);
+        let answered = client.send(step, &written, (scene.plan, address), stop);
+        let answered = answered.ok_or(ControllerError::Interrupted)?;
         // What may have been done is done again only where that changes nothing (RFC 9110 section 9.2.2), or where the
         // profile knows what the platform says to the second time, which serves as well.
         let known =
@@ -420,93 +430,40 @@ fn write(
     };
     let mut numbers =
         random(scene.plan.seed, &[STREAM, u64::from(device), u64::from(subscriber), u64::from(item)]);
-    let mut render = |template: &plimsoll_scenario::plan::Template| {
+    let mut render = |template: &Template| {
         let mut out = Vec::new();
         template.render(&variables, &mut || numbers.bits(), &mut out);
         out
     };
     let path = render(&request.path);
     let path = String::from_utf8_lossy(&path);
-    Rendered {
-        url: format!("{}{path}", origin(scene.plan, address)),
-        headers: request.headers.iter().map(|(name, value)| (name.clone(), render(value))).collect(),
-        body: render(&request.body),
-    }
-}
-
-/// What stands before the paths of requests to a port of the platform.
-pub(crate) fn origin(plan: &Plan, address: SocketAddr) -> String {
-    let endpoint = plan.platform.address.as_ref();
-    let base = endpoint.map(|endpoint| endpoint.path.trim_end_matches('/')).unwrap_or_default();
-    let secured = endpoint.filter(|endpoint| endpoint.protocol == Protocol::Http && endpoint.wire.tls);
-    let authority = match secured {
-        // By the name that the certificate has.
-        Some(endpoint) if endpoint.host.contains(':') => format!("[{}]:{}", endpoint.host, address.port()),
-        Some(endpoint) => format!("{}:{}", endpoint.host, address.port()),
-        None => address.to_string(),
-    };
-    let scheme = if secured.is_some() { "https" } else { "http" };
-    format!("{scheme}://{authority}{base}")
-}
-
-type Answer = (u16, Vec<(String, String)>, Vec<u8>);
-
-/// A request without an answer.
-pub(crate) struct Unanswered {
-    /// Whether the platform may have had it.
-    pub reached: bool,
-    /// Why.
-    pub cause: String,
-}
-
-impl Unanswered {
-    fn at(reached: bool) -> impl Fn(&dyn std::fmt::Display) -> Unanswered {
-        move |cause| Unanswered { reached, cause: cause.to_string() }
-    }
-}
-
-/// The same; `None` where the user stops the run before the answer has come.
-pub(crate) fn send_unless_stopped(
-    client: &ureq::Agent,
-    method: &str,
-    written: &Rendered,
-    stop: &AtomicBool,
-) -> Option<Result<Answer, Unanswered>> {
-    let (client, method, written) = (client.clone(), method.to_owned(), written.clone());
-    unless_stopped(stop, move || send(&client, &method, &written))
-}
-
-pub(crate) fn send(client: &ureq::Agent, method: &str, written: &Rendered) -> Result<Answer, Unanswered> {
-    let mut request = ureq::http::Request::builder().method(method).uri(&written.url);
-    for (name, value) in &written.headers {
-        request = request.header(name, value.as_slice());
-    }
-    let request = request.body(written.body.as_slice()).map_err(|error| Unanswered::at(false)(&error))?;
-    let host = request.uri().host().unwrap_or_default().to_owned();
-    let mut answer = client.run(request).map_err(|error| {
-        let refused =
-            matches!(&error, ureq::Error::Io(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused);
-        let nobody = refused || matches!(error, ureq::Error::ConnectionFailed | ureq::Error::HostNotFound);
-        match of_tls(&error) {
-            Some(error) => Unanswered::at(!nobody)(&tls_refusal::told(error, &host)),
-            None => Unanswered::at(!nobody)(&error),
+    let (url, base) = match scene.plan.platform.roles.controller {
+        ControllerProtocol::Http => (format!("{}{path}", http::origin(scene.plan, address)), ""),
+        ControllerProtocol::CoapTcp => {
+            let base =
+                scene.plan.platform.address.as_ref().map(|endpoint| endpoint.path.trim_end_matches('/'));
+            let base = base.unwrap_or_default();
+            let scheme = if scene.plan.connection.transport.tls.is_some() { "coaps+tcp" } else { "coap+tcp" };
+            (format!("{scheme}://{address}{base}{path}"), base)
         }
-    })?;
-    let headers = answer.headers().iter().map(|(name, value)| {
-        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-    });
-    let headers = headers.collect();
-    let status = answer.status().as_u16();
-    let body = answer.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec();
-    Ok((status, headers, body.map_err(|error| Unanswered::at(true)(&error))?))
-}
-
-/// What TLS says, where it is that which failed.
-fn of_tls(error: &ureq::Error) -> Option<&rustls::Error> {
-    match error {
-        ureq::Error::Rustls(error) => Some(error),
-        ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),
-        _ => None,
+    };
+    let value = |value: &OptionValue, render: &mut dyn FnMut(&Template) -> Vec<u8>| match value {
+        OptionValue::Number(number) => {
+            let zeros = number.leading_zeros() as usize / 8;
+            number.to_be_bytes().get(zeros..).unwrap_or_default().to_vec()
+        }
+        OptionValue::Text(text) => render(text),
+    };
+    Rendered {
+        url,
+        path: format!("{base}{path}"),
+        headers: request.headers.iter().map(|(name, value)| (name.clone(), render(value))).collect(),
+        options: request
+            .options
+            .iter()
+            .map(|option| (option.number, value(&option.value, &mut render)))
+            .collect(),
+        body: render(&request.body),
     }
 }
 
@@ -521,7 +478,9 @@ fn captured(capture: &Capture, headers: &[(String, String)], body: &[u8]) -> Opt
             path.trim_end_matches('/').rsplit('/').next().map(str::to_owned)
         }
         CaptureFrom::Pointer(pointer) => {
-            let json: serde_json::Value = serde_json::from_slice(body).ok()?;
+            // What is a map or an array in CBOR is no JSON, so that nobody need say which it is.
+            let json: serde_json::Value =
+                serde_json::from_slice(body).ok().or_else(|| cbor::to_json(body).ok())?;
             match json.pointer(pointer)? {
                 serde_json::Value::String(text) => Some(text.clone()),
                 serde_json::Value::Null => None,
@@ -542,7 +501,10 @@ fn place(from: &CaptureFrom) -> String {
 }
 
 fn shown(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
+    let text = match (std::str::from_utf8(body), cbor::to_json(body)) {
+        (Err(_), Ok(value)) => value.to_string().into(),
+        _ => String::from_utf8_lossy(body),
+    };
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.is_empty() { "nothing more was said".into() } else { cut(&text, SHOWN) }
 }

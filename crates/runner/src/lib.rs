@@ -38,6 +38,7 @@ pub use live::Live;
 pub use placement::Placement;
 pub use so_far::SoFar;
 
+use controller::coap_tcp::Session;
 use controller::{ControllerError, Scene};
 use failure::Failure;
 use plimsoll_analysis::level::LevelSummary;
@@ -387,7 +388,9 @@ impl Reached {
         let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.port.as_deref());
         let bootstrap = http.of(Some(BOOTSTRAP)).filter(|_| plan.lwm2m.bootstrap);
         let queriers = http.of(query_port);
-        Reached { addresses: Addresses { devices, queriers, bootstrap, stage_log: None }, http }
+        let observing = plan.platform.roles.observes.as_ref().and_then(|observes| observes.port.as_deref());
+        let observers = observing.and_then(|port| http.of(Some(port)));
+        Reached { addresses: Addresses { devices, queriers, observers, bootstrap, stage_log: None }, http }
     }
 }
 
@@ -404,12 +407,14 @@ fn control_and_run_levels(
     let listener = |subscriber: u32| listeners.get(subscriber as usize).cloned().unwrap_or_default();
     let token = engine.run_contexts().first().map(|context| Arc::clone(&context.token)).unwrap_or_default();
     let addresses: Vec<_> = http.iter().map(|http| |port: Option<&str>| http.of(port)).collect();
+    let sessions: Vec<Session> = addresses.iter().map(|_| Session::default()).collect();
     let mut scenes: Vec<(Scene<'_>, Captures)> = plan
         .populations()
-        .zip(&addresses)
-        .map(|(plan, address)| {
+        .zip(addresses.iter().zip(&sessions))
+        .map(|(plan, (address, session))| {
             let (token, stop) = (&*token, &*options.stop);
-            let scene = Scene { plan, run: id, address, token, listener: &listener, stop, hasty: false };
+            let scene =
+                Scene { plan, run: id, address, session, token, listener: &listener, stop, hasty: false };
             (scene, Captures::new(&plan.platform.roles.captured))
         })
         .collect();
@@ -460,8 +465,8 @@ fn set_up(scenes: &mut [(Scene<'_>, Captures)], watch: &mut RunWatch) -> Result<
             let same = |(other, ..): &&(&StepPlan, &Plan, Captures)| {
                 step.each == Each::Once && (&step.name, &step.request) == (&other.name, &other.request)
             };
-            // What one population has made is there for the others.
-            if let Some((_, plan, known)) = done.iter().find(same) {
+            // What one population has made is there for the others, but for a connection that was let in.
+            if let Some((_, plan, known)) = done.iter().find(same).filter(|_| !step.logs_in) {
                 known.copy_common(&plan.platform.roles.captured, captures, &roles.captured);
                 continue;
             }
@@ -483,13 +488,14 @@ fn set_up(scenes: &mut [(Scene<'_>, Captures)], watch: &mut RunWatch) -> Result<
     Ok(())
 }
 
-/// What was captured for each population. Subscribers in common say what the first population says that speaks as they do.
+/// What was captured for each population. Subscribers in common say what the last population says that speaks as they do: a platform that
+/// was asked again for each population may have taken back what it gave before.
 fn captured(scenes: &[(Scene<'_>, Captures)]) -> Vec<Captures> {
     let of = |(scene, own): &(Scene<'_>, Captures)| {
         let speaks = |(other, _): &&(Scene<'_>, Captures)| {
             other.plan.devices > 0 && other.plan.platform.roles.mapping == scene.plan.platform.roles.mapping
         };
-        let like = scenes.iter().find(speaks).filter(|_| scene.plan.devices == 0);
+        let like = scenes.iter().rfind(speaks).filter(|_| scene.plan.devices == 0);
         like.map_or_else(|| own.clone(), |(_, captures)| captures.clone())
     };
     scenes.iter().map(of).collect()

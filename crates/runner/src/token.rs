@@ -129,10 +129,10 @@ impl<'a> Keeper<'a> {
             TokenEndpoint::Platform { port, path } => {
                 let found = address(port.as_deref());
                 let unknown = || TokenError::Port(port.clone().unwrap_or_else(|| "http".into()));
-                format!("{}{path}", controller::origin(plan, found.ok_or_else(unknown)?))
+                format!("{}{path}", controller::http::origin(plan, found.ok_or_else(unknown)?))
             }
         };
-        let client = controller::client(plan, TIMEOUT, url.starts_with("https://"));
+        let client = controller::http::client(plan, TIMEOUT, url.starts_with("https://"));
         Ok(Keeper {
             terms,
             url,
@@ -250,9 +250,15 @@ impl<'a> Keeper<'a> {
         }
         let body: Vec<String> =
             fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        let written = Rendered { url: self.url.clone(), headers, body: body.join("&").into_bytes() };
+        let written = Rendered {
+            url: self.url.clone(),
+            path: String::new(),
+            headers,
+            options: Vec::new(),
+            body: body.join("&").into_bytes(),
+        };
         let url = || self.url.clone();
-        let (status, _, body) = controller::send_unless_stopped(&self.client, "POST", &written, stop)
+        let (status, _, body) = controller::http::send_unless_stopped(&self.client, "POST", &written, stop)
             .ok_or(TokenError::Interrupted)?
             .map_err(|Unanswered { cause, .. }| TokenError::Unanswered { url: url(), cause })?;
         let json: Value = serde_json::from_slice(&body).unwrap_or_default();

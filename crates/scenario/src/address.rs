@@ -10,6 +10,8 @@ pub enum Protocol {
     Http,
     /// CoAP over UDP.
     Coap,
+    /// CoAP over TCP.
+    CoapTcp,
     /// WebSocket, each message one of its messages and answered by one.
     WebSocket,
     /// Calls of a gateway that polls passive devices (docs/gateway-protocol.md): devices are servers.
@@ -20,10 +22,11 @@ pub enum Protocol {
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 6] = [
+    pub const ALL: [Protocol; 7] = [
         Protocol::Mqtt,
         Protocol::Http,
         Protocol::Coap,
+        Protocol::CoapTcp,
         Protocol::WebSocket,
         Protocol::Gateway,
         Protocol::Lwm2m,
@@ -41,7 +44,10 @@ impl Protocol {
 
     /// The word for it in files, as in `speaks: mqtt`.
     pub(crate) fn key(self) -> String {
-        self.to_string().to_lowercase()
+        match self {
+            Protocol::CoapTcp => "coap_tcp".to_owned(),
+            other => other.to_string().to_lowercase(),
+        }
     }
 
     /// The key of a component's port at which it is spoken, as `mqtt_port`.
@@ -61,7 +67,7 @@ impl Protocol {
 
     /// Whether a message is a request with a path.
     pub fn sends_requests(self) -> bool {
-        matches!(self, Protocol::Http | Protocol::Coap)
+        matches!(self, Protocol::Http | Protocol::Coap | Protocol::CoapTcp)
     }
 }
 
@@ -72,6 +78,7 @@ impl std::fmt::Display for Protocol {
             Protocol::Mqtt => "MQTT",
             Protocol::Http => "HTTP",
             Protocol::Coap => "CoAP",
+            Protocol::CoapTcp => "CoAP over TCP",
             Protocol::WebSocket => "WebSocket",
             Protocol::Gateway => "gateway",
             Protocol::Lwm2m => "LwM2M",
@@ -109,7 +116,7 @@ const SECURED_WEBSOCKET: Wire = Wire { tls: true, websocket: true };
 
 /// All schemes, in the order in which people are told of them. What is spoken over a WebSocket is MQTT unless the scenario says
 /// otherwise.
-pub(crate) const SCHEMES: [Scheme; 9] = [
+pub(crate) const SCHEMES: [Scheme; 11] = [
     Scheme { name: "mqtt", protocol: Protocol::Mqtt, wire: CLEAR, port: 1883, has_path: false },
     Scheme { name: "mqtts", protocol: Protocol::Mqtt, wire: SECURED, port: 8883, has_path: false },
     Scheme { name: "ws", protocol: Protocol::Mqtt, wire: WEBSOCKET, port: 80, has_path: true },
@@ -118,6 +125,8 @@ pub(crate) const SCHEMES: [Scheme; 9] = [
     Scheme { name: "https", protocol: Protocol::Http, wire: SECURED, port: 443, has_path: true },
     Scheme { name: "coap", protocol: Protocol::Coap, wire: CLEAR, port: 5683, has_path: true },
     Scheme { name: "coaps", protocol: Protocol::Coap, wire: SECURED, port: 5684, has_path: true },
+    Scheme { name: "coap+tcp", protocol: Protocol::CoapTcp, wire: CLEAR, port: 5683, has_path: true },
+    Scheme { name: "coaps+tcp", protocol: Protocol::CoapTcp, wire: SECURED, port: 5684, has_path: true },
     // Nobody has assigned a port; this is the first of work E.
     Scheme { name: "gateway", protocol: Protocol::Gateway, wire: CLEAR, port: 5000, has_path: true },
 ];

@@ -29,8 +29,9 @@ pub use population::{PopulationPlan, ReceiversPlan, SharePlan};
 pub use quota::QuotaPlan;
 pub use relay::{LONGEST_RELAY_DELAY, RelayPlan, SHORTEST_RELAY_PERIOD};
 pub use roles::{
-    AnswerPlan, Capture, CaptureFrom, DeliveryContract, DeviceRole, ListenerRole, NotificationAnswerPlan,
-    NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan, StepPlan,
+    AnswerPlan, Capture, CaptureFrom, ControllerProtocol, DeliveryContract, DeviceRole, ListenerRole,
+    NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan,
+    StepPlan,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use token::{Grant, TokenEndpoint, TokenPlan};

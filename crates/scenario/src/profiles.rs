@@ -248,7 +248,8 @@ fn inherit(written: ProfileConfig, root: &Node, found: &mut Diagnostics) -> Prof
     let Some(name) = &written.like else { return written };
     let Some(model) = profile(name) else {
         let message = format!("there is no embedded profile `{name}` to be like");
-        let help = near_miss(name, names().iter().map(String::as_str));
+        let names: Vec<&str> = embedded().collect();
+        let help = near_miss(name, names.iter().copied());
         found.push(Diagnostic::new(root.locate("like"), message).help(help));
         return written;
     };
@@ -287,18 +288,32 @@ fn check_roles(profile: &ProfileConfig, root: &Node, found: &mut Diagnostics) {
         let message = format!("there is no mapping `{name}`");
         found.push(Diagnostic::new(root.locate("mapping"), message).help(help));
     }
-    let mut compile = |roles: &Roles, prefix: &str| {
+    let mut told: Vec<(String, RoleError)> = Vec::new();
+    let mut compile = |roles: &Roles, prefix: &str, is_own: &dyn Fn(&str) -> bool| {
         // A scenario may bring the access token that a profile only speaks of.
         let variables = &profile.variables;
         let mut compiler = Compiler { variables, token: true, columns: None, errors: Vec::new() };
         compiler.roles(roles);
-        for RoleError { path, message, help } in compiler.errors {
-            found.push(Diagnostic::new(root.locate(&format!("{prefix}{path}")), message).help(help));
+        let role = |path: &str| path.split('.').next().is_some_and(is_own);
+        for error in compiler.errors.into_iter().filter(|error| role(&error.path)) {
+            let error = (format!("{prefix}{}", error.path), error);
+            if !told.contains(&error) {
+                told.push(error);
+            }
         }
     };
-    compile(&profile.roles(), "");
+    let of_profile = profile.roles();
+    if profile.mappings.is_empty() {
+        compile(&of_profile, "", &|_| true);
+    }
+    // A role may need what another one says, the profile's or the mapping's.
     for (name, roles) in &profile.mappings {
-        compile(roles, &format!("mappings.{name}."));
+        let together = roles.clone().or(&of_profile);
+        compile(&together, &format!("mappings.{name}."), &|role| roles.has(role));
+        compile(&together, "", &|role| !roles.has(role));
+    }
+    for (path, RoleError { message, help, .. }) in told {
+        found.push(Diagnostic::new(root.locate(&path), message).help(help));
     }
     if let Some(token) = &profile.token {
         let compiler =
@@ -323,6 +338,61 @@ mod tests {
         };
         read_profile(SourceFile { name: "mine.yaml".into(), text: text.into() }, &file)
             .map_err(|found| found.to_string())
+    }
+
+    #[test]
+    fn connections_that_log_in_are_those_of_coap_over_tcp() {
+        let profile = |controller: &str, device: &str, subscriber: &str| {
+            format!(
+                "name: x\ntitle: x\ncontroller: {controller}\ndevice: {device}\nsubscriber: {subscriber}\ncomponents: []\n"
+            )
+        };
+        let device = "{ speaks: coap_tcp, marker: ascii, log_in: [{ path: /in }], request: { path: /m, body: '{message}' } }";
+        let observes = "{ observes: { path: /m }, log_in: [{ path: /in, body: '{key}' }] }";
+        let controller = "{ speaks: coap_tcp, set_up: [{ name: key, logs_in: true, request: { path: /k }, \
+                          capture: { key: /key } }] }";
+        let read = read_text(&profile(controller, device, observes)).unwrap();
+        assert_eq!(read.roles.device.unwrap().log_in.len(), 1);
+        for (controller, device, subscriber, said) in [
+            ("{ speaks: mqtt }", device, "{}", "the controller speaks no MQTT"),
+            (
+                "{ set_up: [{ name: a, logs_in: true, request: { path: /a } }] }",
+                device,
+                "{}",
+                "no connection is logged in",
+            ),
+            (
+                "{ speaks: coap_tcp, set_up: [{ name: a, each: device, logs_in: true, request: { path: /a } }] }",
+                device,
+                "{}",
+                "the controller has one connection",
+            ),
+            ("{}", device, "{ log_in: [{ path: /in }] }", "only subscribers that observe"),
+            ("{}", "{ speaks: http, log_in: [{ path: /in }] }", "{}", "only connections of CoAP over TCP"),
+            (
+                "{ speaks: coap_tcp, set_up: [{ name: a, request: { path: /a, headers: { X: y } } }] }",
+                device,
+                "{}",
+                "CoAP has no header fields",
+            ),
+        ] {
+            let told = read_text(&profile(controller, device, subscriber)).unwrap_err();
+            assert!(told.contains(said), "{said}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_body_of_cbor_is_written_as_json() {
+        let told = |body: &str| {
+            let request = format!("{{ path: /m, body_format: cbor, body: '{body}' }}");
+            let text = format!(
+                "name: x\ntitle: x\ndevice: {{ speaks: coap_tcp, request: {request} }}\ncomponents: []\n"
+            );
+            read_text(&text).err().unwrap_or_default()
+        };
+        assert_eq!(told(r#"{"m":"{message}","n":{sequence}}"#), "");
+        assert!(told(r#"{"m":"{message}""#).contains("it is no JSON"));
+        assert!(told(r#"{"m":1}"#).contains("neither `{message}` nor `{marker}`"));
     }
 
     #[test]

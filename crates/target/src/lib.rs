@@ -4,6 +4,7 @@ pub mod broker;
 mod clock;
 pub mod lwm2m;
 pub mod ngsi;
+pub mod ocf;
 pub mod open_loop;
 pub mod record;
 mod record_file;

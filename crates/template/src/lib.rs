@@ -3,6 +3,7 @@
 //! here, and `scenario`, which reads files once, is built with less optimisation.
 
 mod captures;
+pub mod cbor;
 pub mod city;
 mod rows;
 mod template;

@@ -1,6 +1,7 @@
 //! Templates: texts with variables such as `{device}`, compiled once and rendered for each message.
 
 use crate::captures::Captures;
+use crate::cbor;
 use std::io::Write;
 
 /// A text with variables, compiled once.
@@ -45,6 +46,12 @@ pub enum Piece {
     Token,
     /// A value that a set-up step captured, by its slot and name.
     Captured(usize, String),
+    /// Bytes as they stand.
+    Bytes(Vec<u8>),
+    /// A text of CBOR, which these make.
+    CborText(Vec<Piece>),
+    /// A value of CBOR: what these make is read as JSON, or is a text where it is none.
+    CborValue(Vec<Piece>),
 }
 
 /// How a text is written into another.
@@ -171,54 +178,7 @@ impl Template {
     /// Appends the text of one message to `out`. Allocates nothing but what `out` needs. `random` gives sixty-four
     /// random bits a call.
     pub fn render(&self, variables: &Variables<'_>, random: &mut dyn FnMut() -> u64, out: &mut Vec<u8>) {
-        for piece in &self.pieces {
-            // Writing to a Vec cannot fail.
-            let _ = match *piece {
-                Piece::Text(ref text) => out.write_all(text.as_bytes()),
-                Piece::Run => out.write_all(variables.run.as_bytes()),
-                Piece::Device => write!(out, "{}", variables.device),
-                Piece::Subscriber => write!(out, "{}", variables.subscriber),
-                Piece::Item => write!(out, "{}", variables.item),
-                Piece::Sequence => write!(out, "{}", variables.sequence),
-                Piece::Marker => out.write_all(variables.marker),
-                Piece::Time => write!(out, "{}", variables.time_ms),
-                Piece::RandomInteger(low, high) => {
-                    let span = high.wrapping_sub(low) as u64;
-                    write!(out, "{}", low.wrapping_add(up_to(random(), span) as i64))
-                }
-                Piece::RandomDecimal(low, high, decimals) => {
-                    // Drawn from the grid of that many decimals, so that both ends are as likely as the rest.
-                    let grid = 10f64.powi(i32::from(decimals));
-                    let steps = ((high - low) * grid).round().max(0.0);
-                    let value = ((low * grid).round() + up_to(random(), steps as u64) as f64) / grid;
-                    // Adding zero turns a negative zero into a positive one.
-                    write!(out, "{:.*}", usize::from(decimals), value + 0.0)
-                }
-                Piece::Message(Escape::None) => out.write_all(variables.message),
-                Piece::Message(Escape::Json) => {
-                    escape_json(variables.message, out);
-                    Ok(())
-                }
-                Piece::Column(column, _) => {
-                    if let Some(feed) = variables.feed {
-                        feed.write(column, variables.device, variables.sequence, out);
-                    }
-                    Ok(())
-                }
-                Piece::Listener => out.write_all(variables.listener.as_bytes()),
-                Piece::Id => {
-                    escape_json(variables.id.as_bytes(), out);
-                    Ok(())
-                }
-                Piece::Token => out.write_all(variables.token.as_bytes()),
-                Piece::Captured(slot, _) => {
-                    let value = variables
-                        .captures
-                        .map(|captures| captures.get(slot, variables.device, variables.subscriber));
-                    out.write_all(value.unwrap_or_default().as_bytes())
-                }
-            };
-        }
+        render(&self.pieces, variables, random, out);
     }
 
     /// The most bytes that the template can render to, with a marker of that length.
@@ -239,8 +199,16 @@ impl Template {
         (plain, escaped): (usize, usize),
         feed: Option<&dyn Columns>,
     ) -> usize {
+        let longest = |inner: &[Piece]| {
+            let inner = Template { pieces: inner.to_vec() };
+            inner.longest_around(marker, (plain, escaped), feed)
+        };
         let length = |piece: &Piece| match *piece {
             Piece::Text(ref text) => text.len(),
+            Piece::Bytes(ref bytes) => bytes.len(),
+            Piece::CborText(ref inner) => cbor::LONGEST_HEAD + longest(inner),
+            // A number with a fraction, which has three characters at least, may take nine bytes.
+            Piece::CborValue(ref inner) => cbor::LONGEST_HEAD + 3 * longest(inner),
             Piece::Run => 8,
             Piece::Device | Piece::Subscriber | Piece::Sequence | Piece::Item => 10,
             Piece::Marker => marker,
@@ -262,7 +230,18 @@ impl Template {
 
     /// Whether it is another text for each message of a device.
     pub fn is_of_each_message(&self) -> bool {
-        self.pieces.contains(&Piece::Sequence)
+        self.has(&|piece| *piece == Piece::Sequence)
+    }
+
+    /// Whether one of its pieces is such a one, also within a text.
+    pub fn has(&self, is_such: &dyn Fn(&Piece) -> bool) -> bool {
+        fn any(pieces: &[Piece], is_such: &dyn Fn(&Piece) -> bool) -> bool {
+            pieces.iter().any(|piece| match piece {
+                Piece::CborText(inner) | Piece::CborValue(inner) => any(inner, is_such),
+                piece => is_such(piece),
+            })
+        }
+        any(&self.pieces, is_such)
     }
 
     /// One of the texts that it renders to.
@@ -273,11 +252,14 @@ impl Template {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// The text from which the template compiles.
+    /// The text from which the template compiles; of bytes and CBOR, what stands in it.
     pub fn text(&self) -> String {
+        let inner = |pieces: &[Piece]| Template { pieces: pieces.to_vec() }.text();
         self.pieces
             .iter()
             .map(|piece| match piece {
+                Piece::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                Piece::CborText(pieces) | Piece::CborValue(pieces) => inner(pieces),
                 Piece::Text(text) => text.replace('{', "{{"),
                 Piece::Run => "{run}".to_owned(),
                 Piece::Device => "{device}".to_owned(),
@@ -341,6 +323,71 @@ impl Template {
             level.unwrap_or_else(|| vec![Piece::Text("+".to_owned())]).into_iter().for_each(&mut append);
         }
         Template { pieces }
+    }
+}
+
+/// Appends what pieces stand for.
+fn render(pieces: &[Piece], variables: &Variables<'_>, random: &mut dyn FnMut() -> u64, out: &mut Vec<u8>) {
+    for piece in pieces {
+        // Writing to a Vec cannot fail.
+        let _ = match *piece {
+            Piece::Text(ref text) => out.write_all(text.as_bytes()),
+            Piece::Run => out.write_all(variables.run.as_bytes()),
+            Piece::Device => write!(out, "{}", variables.device),
+            Piece::Subscriber => write!(out, "{}", variables.subscriber),
+            Piece::Item => write!(out, "{}", variables.item),
+            Piece::Sequence => write!(out, "{}", variables.sequence),
+            Piece::Marker => out.write_all(variables.marker),
+            Piece::Time => write!(out, "{}", variables.time_ms),
+            Piece::RandomInteger(low, high) => {
+                let span = high.wrapping_sub(low) as u64;
+                write!(out, "{}", low.wrapping_add(up_to(random(), span) as i64))
+            }
+            Piece::RandomDecimal(low, high, decimals) => {
+                // Drawn from the grid of that many decimals, so that both ends are as likely as the rest.
+                let grid = 10f64.powi(i32::from(decimals));
+                let steps = ((high - low) * grid).round().max(0.0);
+                let value = ((low * grid).round() + up_to(random(), steps as u64) as f64) / grid;
+                // Adding zero turns a negative zero into a positive one.
+                write!(out, "{:.*}", usize::from(decimals), value + 0.0)
+            }
+            Piece::Message(Escape::None) => out.write_all(variables.message),
+            Piece::Message(Escape::Json) => {
+                escape_json(variables.message, out);
+                Ok(())
+            }
+            Piece::Column(column, _) => {
+                if let Some(feed) = variables.feed {
+                    feed.write(column, variables.device, variables.sequence, out);
+                }
+                Ok(())
+            }
+            Piece::Listener => out.write_all(variables.listener.as_bytes()),
+            Piece::Id => {
+                escape_json(variables.id.as_bytes(), out);
+                Ok(())
+            }
+            Piece::Token => out.write_all(variables.token.as_bytes()),
+            Piece::Captured(slot, _) => {
+                let value = variables
+                    .captures
+                    .map(|captures| captures.get(slot, variables.device, variables.subscriber));
+                out.write_all(value.unwrap_or_default().as_bytes())
+            }
+            Piece::Bytes(ref bytes) => out.write_all(bytes),
+            Piece::CborText(ref inner) => {
+                let begin = out.len();
+                render(inner, variables, random, out);
+                cbor::become_text(begin, out);
+                Ok(())
+            }
+            Piece::CborValue(ref inner) => {
+                let begin = out.len();
+                render(inner, variables, random, out);
+                cbor::become_value(begin, out);
+                Ok(())
+            }
+        };
     }
 }
 

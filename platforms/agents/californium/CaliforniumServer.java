@@ -1,7 +1,9 @@
 // A CoAP server on Eclipse Californium, for tests and measurements. Any path is a resource, which PUT writes, GET reads, and
 // clients observe.
 //
-//   californium-server [--host 127.0.0.1] [--coap-port 5683] [--ready-port 0]
+//   californium-server [--host 127.0.0.1] [--coap-port 5683] [--coap-tcp-port 0] [--ready-port 0]
+//
+// Port 0 for CoAP over TCP means: it is not served.
 //
 // It accepts TCP connections at the ready port as soon as it serves CoAP, and closes them.
 
@@ -20,7 +22,9 @@ import org.eclipse.californium.core.network.CoapEndpoint;
 import org.eclipse.californium.core.server.resources.CoapExchange;
 import org.eclipse.californium.core.server.resources.Resource;
 import org.eclipse.californium.elements.config.Configuration;
+import org.eclipse.californium.elements.config.TcpConfig;
 import org.eclipse.californium.elements.config.UdpConfig;
+import org.eclipse.californium.elements.tcp.netty.TcpServerConnector;
 
 public final class CaliforniumServer {
     /** What the socket asks the kernel for, in bytes. */
@@ -72,18 +76,21 @@ public final class CaliforniumServer {
     public static void main(String[] arguments) throws IOException {
         String host = "127.0.0.1";
         int port = 5683;
+        int tcp = 0;
         int ready = 0;
         for (int i = 0; i + 1 < arguments.length; i += 2) {
             String value = arguments[i + 1];
             switch (arguments[i]) {
                 case "--host" -> host = value;
                 case "--coap-port" -> port = Integer.parseInt(value);
+                case "--coap-tcp-port" -> tcp = Integer.parseInt(value);
                 case "--ready-port" -> ready = Integer.parseInt(value);
                 default -> throw new IllegalArgumentException("unknown: " + arguments[i]);
             }
         }
         CoapConfig.register();
         UdpConfig.register();
+        TcpConfig.register();
         Configuration configuration = Configuration.createStandardWithoutFile();
         configuration.set(UdpConfig.UDP_RECEIVE_BUFFER_SIZE, RECEIVE_BUFFER);
         CoapServer server = new CoapServer(configuration) {
@@ -96,6 +103,12 @@ public final class CaliforniumServer {
                 .setConfiguration(configuration)
                 .setInetSocketAddress(new InetSocketAddress(host, port))
                 .build());
+        if (tcp > 0) {
+            server.addEndpoint(CoapEndpoint.builder()
+                    .setConfiguration(configuration)
+                    .setConnector(new TcpServerConnector(new InetSocketAddress(host, tcp), configuration))
+                    .build());
+        }
         server.start();
         try (ServerSocket door = new ServerSocket(ready, 50, InetAddress.getByName(host))) {
             while (true) {

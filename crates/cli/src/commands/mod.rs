@@ -17,6 +17,7 @@ mod live_options;
 mod load_options;
 mod lwm2m;
 mod ngsi;
+mod ocf;
 mod outputs;
 mod platforms;
 mod probe;

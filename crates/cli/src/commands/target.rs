@@ -3,6 +3,7 @@
 use super::chain::Chain;
 use super::lwm2m::Lwm2m;
 use super::ngsi::Ngsi;
+use super::ocf::Ocf;
 use super::relay::Relay;
 use super::station::Station;
 use super::target_broker::Broker;
@@ -17,6 +18,7 @@ use clap::{Args, Subcommand};
   plimsoll target chain --stations 3 -- --service exponential:1ms
   plimsoll target ngsi --port 1026
   plimsoll target lwm2m --port 5683 --record record.csv
+  plimsoll target ocf queue --port 5686
   plimsoll target relay --to 127.0.0.1:1883 --delay 20ms")]
 pub struct Target {
     #[command(subcommand)]
@@ -32,6 +34,7 @@ enum Kind {
     Chain(Chain),
     Ngsi(Ngsi),
     Lwm2m(Lwm2m),
+    Ocf(Ocf),
     Relay(Relay),
 }
 
@@ -43,6 +46,7 @@ impl Target {
             Kind::Chain(chain) => chain.perform(),
             Kind::Ngsi(ngsi) => ngsi.perform(),
             Kind::Lwm2m(lwm2m) => lwm2m.perform(),
+            Kind::Ocf(ocf) => ocf.perform(),
             Kind::Relay(relay) => relay.perform(),
         }
     }

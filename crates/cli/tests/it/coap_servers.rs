@@ -1,4 +1,4 @@
-//! CoAP servers that a profile starts: libcoap's (Debian), and one on Eclipse Californium (installed by `scripts/test`).
+//! CoAP servers that a profile starts: libcoap's (Debian), one on Eclipse Californium and one on aiocoap (installed by `scripts/test`).
 //! Devices put messages to resources, and subscribers observe these.
 
 use crate::harness::{Bench, Finished, count};
@@ -39,6 +39,22 @@ fn libcoap_notifies_observers_of_what_devices_put() {
 #[test]
 fn californium_notifies_observers_of_what_devices_put() {
     exact(&run("{ profile: californium, with: { heap: 256m } }", (40, 80), ""), (40, 158));
+}
+
+#[test]
+fn libcoap_notifies_observers_over_tcp() {
+    exact(&run("{ profile: libcoap, mapping: tcp }", (40, 80), ""), (40, 158));
+}
+
+#[test]
+fn californium_says_nothing_of_itself_over_tcp_and_is_asked_for_nothing() {
+    let platform = "{ profile: californium, mapping: tcp, with: { heap: 256m } }";
+    exact(&run(platform, (40, 80), "coap: { csm: false }"), (40, 158));
+}
+
+#[test]
+fn aiocoap_notifies_observers_over_one_connection_for_all_devices() {
+    exact(&run("aiocoap", (40, 80), "coap: { sockets: 1, outstanding: 4 }"), (40, 158));
 }
 
 #[test]

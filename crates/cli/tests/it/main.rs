@@ -44,6 +44,7 @@ mod namespaces;
 mod ngsi;
 mod observer_truth;
 mod observing;
+mod ocf;
 mod onem2m;
 mod own_certificates;
 mod peers;

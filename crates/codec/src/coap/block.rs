@@ -1,7 +1,10 @@
-//! A block of a body that is too large for one message (RFC 7959 section 2).
+//! A block of a body that is too large for one message (RFC 7959 section 2), over streams also many at once (BERT, RFC 8323
+//! section 6).
 
 /// The largest exponent: blocks of 1,024 bytes.
 const LARGEST_EXPONENT: u8 = 6;
+/// What stands in the place of an exponent where a message carries many blocks of 1,024 bytes.
+const MANY: u8 = 7;
 /// Most blocks of a body: numbers have 20 bits (section 2.2).
 pub const MOST_BLOCKS: u32 = 1 << 20;
 
@@ -24,14 +27,30 @@ impl Block {
         Block { number, more, exponent }
     }
 
-    /// Of the value of an option; `None` for the exponent 7, which is reserved, and for values beyond 3 bytes.
+    /// The blocks of 1,024 bytes from that number on which one message over a stream carries.
+    pub fn many(number: u32, more: bool) -> Block {
+        Block { number, more, exponent: MANY }
+    }
+
+    /// Of the value of an option; `None` for the exponent 7, which datagrams do not have, and for values beyond 3 bytes.
     pub fn from_number(value: u32) -> Option<Block> {
-        let exponent = (value & 7) as u8;
-        (exponent <= LARGEST_EXPONENT && value >> 24 == 0).then_some(Block {
-            number: value >> 4,
-            more: value & 8 != 0,
-            exponent,
-        })
+        Block::of_stream(value).filter(|block| !block.is_many())
+    }
+
+    /// The same of a message over a stream, which may carry many blocks.
+    pub fn of_stream(value: u32) -> Option<Block> {
+        let block = Block { number: value >> 4, more: value & 8 != 0, exponent: (value & 7) as u8 };
+        (value >> 24 == 0).then_some(block)
+    }
+
+    /// The block of that number of the same size.
+    pub fn at(self, number: u32, more: bool) -> Block {
+        Block { number, more, ..self }
+    }
+
+    /// Whether its message carries many blocks.
+    pub fn is_many(self) -> bool {
+        self.exponent == MANY
     }
 
     /// The value of its option.
@@ -39,9 +58,9 @@ impl Block {
         self.number << 4 | u32::from(self.more) << 3 | u32::from(self.exponent)
     }
 
-    /// Bytes of a block that is not the last.
+    /// Bytes of a block that is not the last; of many, of each of them.
     pub fn size(self) -> u16 {
-        16 << self.exponent
+        16 << self.exponent.min(LARGEST_EXPONENT)
     }
 
     /// Where in the body it begins.
@@ -65,6 +84,8 @@ mod tests {
         assert_eq!(Block::new(1, true, 128).to_number(), 0x1b);
         assert_eq!(Block::new(3, false, 64).begin(), 192);
         assert_eq!(Block::from_number(7), None);
+        let many = Block::many(5, true);
+        assert_eq!((many.to_number(), many.begin(), Block::of_stream(0x5f)), (0x5f, 5_120, Some(many)));
         assert_eq!(Block::from_number(1 << 24), None);
     }
 
@@ -77,8 +98,9 @@ mod tests {
 
         #[test]
         fn any_value_is_read_without_panic(value: u32) {
-            if let Some(block) = Block::from_number(value) {
+            if let Some(block) = Block::of_stream(value) {
                 prop_assert_eq!(block.to_number(), value);
+                prop_assert_eq!(Block::from_number(value), Some(block).filter(|own| !own.is_many()));
                 let _ = (block.begin(), block.size());
             }
         }

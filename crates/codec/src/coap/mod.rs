@@ -1,8 +1,9 @@
-//! CoAP messages over UDP (RFC 7252): header, token, options, payload.
+//! CoAP messages (RFC 7252): header, token, options, payload; over streams (RFC 8323) in [`stream`].
 
 pub mod block;
 pub mod observe;
 pub mod options;
+pub mod stream;
 
 pub use block::{Block, MOST_BLOCKS};
 pub use options::{OptionList, Options, option};
@@ -49,6 +50,8 @@ pub mod code {
     pub const UNAUTHORIZED: u8 = 0x81;
     /// 4.02 Bad Option.
     pub const BAD_OPTION: u8 = 0x82;
+    /// 4.03 Forbidden.
+    pub const FORBIDDEN: u8 = 0x83;
     /// 4.04 Not Found.
     pub const NOT_FOUND: u8 = 0x84;
     /// 4.05 Method Not Allowed.
@@ -57,6 +60,8 @@ pub mod code {
     pub const NOT_ACCEPTABLE: u8 = 0x86;
     /// 4.08 Request Entity Incomplete (RFC 7959).
     pub const INCOMPLETE: u8 = 0x88;
+    /// 4.12 Precondition Failed.
+    pub const PRECONDITION_FAILED: u8 = 0x8c;
     /// 4.13 Request Entity Too Large.
     pub const TOO_LARGE: u8 = 0x8d;
     /// 4.15 Unsupported Content-Format.
@@ -168,11 +173,7 @@ impl<'a> Message<'a> {
         out.extend([VERSION << 6 | kind << 4 | token.len() as u8, self.code]);
         out.extend(self.id.to_be_bytes());
         out.extend_from_slice(token);
-        out.extend_from_slice(self.options);
-        if !self.payload.is_empty() {
-            out.push(PAYLOAD_MARKER);
-            out.extend_from_slice(self.payload);
-        }
+        write_payload(self, out);
     }
 
     /// Bytes of the message before its payload, in bytes: header, token, options, and the marker of a payload.
@@ -215,6 +216,11 @@ impl<'a> Message<'a> {
         self.number(number).and_then(Block::from_number)
     }
 
+    /// The same of a message over a stream.
+    pub fn block_of_stream(&self, number: u16) -> Option<Block> {
+        self.number(number).and_then(Block::of_stream)
+    }
+
     /// The path of a request, `/` before each part.
     pub fn path(&self) -> String {
         let mut path = String::new();
@@ -223,6 +229,15 @@ impl<'a> Message<'a> {
             path.push_str(&String::from_utf8_lossy(value));
         }
         path
+    }
+}
+
+/// Appends options and payload, which are the same over datagrams and streams.
+fn write_payload(message: &Message<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(message.options);
+    if !message.payload.is_empty() {
+        out.push(PAYLOAD_MARKER);
+        out.extend_from_slice(message.payload);
     }
 }
 

@@ -2,6 +2,7 @@
 //! between a session and its socket, what is on its way to the kernel.
 
 pub mod coap;
+pub mod coap_tcp;
 mod context;
 mod entry;
 pub mod gateway;
@@ -26,11 +27,11 @@ use plimsoll_scenario::plan::{Plan, Protocol};
 pub use service::{RunService, ServiceContext, StageReader};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-pub use stream::layers::check_tls;
+pub use stream::layers::{check_tls, tls_of_client};
 
 /// Every protocol that can be spoken, one row each. Where a role is open to several, the first that has it takes it.
 pub static DRIVERS: &[DriverEntry] =
-    &[mqtt::ENTRY, http::ENTRY, coap::ENTRY, websocket::ENTRY, gateway::ENTRY, lwm2m::ENTRY];
+    &[mqtt::ENTRY, http::ENTRY, coap::ENTRY, coap_tcp::ENTRY, websocket::ENTRY, gateway::ENTRY, lwm2m::ENTRY];
 
 /// The row of a protocol.
 ///

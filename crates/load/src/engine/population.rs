@@ -135,7 +135,11 @@ impl Population<'_> {
         let observes = roles.observes.as_ref().filter(|_| plan.own_subscribers() > 0);
         let listener: Option<BoxedPart> = match (&roles.listener, listening, observes) {
             (Some(role), Some(listening), _) => Some(listening.serve(context, role)?),
-            (_, _, Some(role)) => Some(drivers::role_of(plan, |entry| entry.observers)?(context, role)?),
+            (_, _, Some(role)) => {
+                let address = self.addresses.observers.unwrap_or(context.address);
+                let context = DriverContext { address, ..context.clone() };
+                Some(drivers::role_of(plan, |entry| entry.observers)?(&context, role)?)
+            }
             _ => None,
         };
         let queriers = match (&plan.northbound, self.addresses.queriers) {

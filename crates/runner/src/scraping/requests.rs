@@ -55,7 +55,7 @@ impl Requests {
             MetricsOrigin::Json | MetricsOrigin::Topics => (vec![url.clone()], Vec::new()),
         };
         let patience = every.to_duration().clamp(Duration::from_secs(1), PATIENCE);
-        let client = controller::client(plan, patience, url.starts_with("https"));
+        let client = controller::http::client(plan, patience, url.starts_with("https"));
         Ok(Requests { client, patience, readings, selectors, urls, read: None })
     }
 

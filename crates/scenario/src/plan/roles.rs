@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub struct RolePlan {
     /// The mapping that was chosen, where the profile has several.
     pub mapping: Option<String>,
+    /// What the controller speaks: HTTP, or CoAP over TCP.
+    pub controller: ControllerProtocol,
     /// What brings the platform back to its first state, in order.
     pub reset: Vec<StepPlan>,
     /// What fills it, in order.
@@ -32,6 +34,8 @@ pub struct RolePlan {
     pub observes: Option<ObservePlan>,
     /// What a querier asks.
     pub query: Option<RequestPlan>,
+    /// The requests with which the connections of queriers begin, over CoAP over TCP.
+    pub query_log_in: Vec<RequestPlan>,
     /// What answers give to later requests; its position here is its slot in [`Captures`](super::Captures).
     pub captured: Vec<CapturedName>,
     /// What the platform promises to deliver.
@@ -47,6 +51,8 @@ pub struct DeviceRole {
     pub protocol: Option<Protocol>,
     /// The request of HTTP or CoAP; `None` for a POST of the message to the topic.
     pub request: Option<RequestPlan>,
+    /// The requests with which each connection begins.
+    pub log_in: Vec<RequestPlan>,
     /// What stands around a message; `None` sends the message as it is.
     pub envelope: Option<Template>,
     /// How the platform answers a message by a message of its own, over MQTT.
@@ -61,6 +67,26 @@ pub struct DeviceRole {
     pub(crate) message: Option<MessageResource>,
     /// What the configuration of a gateway must say, by its keys.
     pub configuration: BTreeMap<String, String>,
+}
+
+/// What the controller speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ControllerProtocol {
+    /// HTTP/1.1.
+    #[default]
+    Http,
+    /// CoAP over TCP, over one connection.
+    CoapTcp,
+}
+
+impl ControllerProtocol {
+    /// The protocol.
+    pub fn protocol(self) -> Protocol {
+        match self {
+            ControllerProtocol::Http => Protocol::Http,
+            ControllerProtocol::CoapTcp => Protocol::CoapTcp,
+        }
+    }
 }
 
 /// An answer that comes as a message of MQTT with JSON in it.
@@ -89,6 +115,8 @@ pub struct StepPlan {
     pub request: RequestPlan,
     /// What is kept of the answers.
     pub captures: Vec<Capture>,
+    /// Whether it is done again on each new connection of the controller.
+    pub logs_in: bool,
 }
 
 /// A request.
@@ -158,12 +186,16 @@ pub enum OptionValue {
 /// A resource of CoAP that subscribers observe (RFC 7641).
 #[derive(Clone, Debug)]
 pub struct ObservePlan {
+    /// Name of the platform's port, where it is not the one that devices speak to.
+    pub port: Option<String>,
     /// Path and query.
     pub path: Template,
     /// Further options, in the order of their numbers.
     pub options: Vec<OptionPlan>,
     /// Whether each device has its own.
     pub of_each_device: bool,
+    /// The requests with which a connection begins, where there is one.
+    pub log_in: Vec<RequestPlan>,
 }
 
 /// A value taken out of an answer.
@@ -178,7 +210,7 @@ pub struct Capture {
 /// Where in an answer a value stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaptureFrom {
-    /// In the JSON body, by pointer (RFC 6901).
+    /// In the body, JSON or CBOR, by pointer (RFC 6901).
     Pointer(String),
     /// A header field.
     Header(String),

@@ -4,12 +4,13 @@ mod delivery;
 pub(crate) mod token;
 
 use crate::plan::{
-    AnswerPlan, Capture, CaptureFrom, CapturedName, DeviceRole, Each, ListenerRole, MarkerForm,
-    NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol, RequestPlan,
-    RolePlan, StepPlan, Template,
+    AnswerPlan, Capture, CaptureFrom, CapturedName, ControllerProtocol, DeviceRole, Each, ListenerRole,
+    MarkerForm, NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol,
+    RequestPlan, RolePlan, StepPlan, Template,
 };
 use crate::profiles::roles::{
-    Answer, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Request, Roles, Speaks, Step, Subscriber,
+    Answer, BodyFormat, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Request, Roles, Speaks,
+    Step, Subscriber,
 };
 use plimsoll_codec::credentials::names_secret;
 use plimsoll_template::Names;
@@ -29,8 +30,17 @@ pub(crate) struct RoleError {
 const STEP: &[&str] = &["run", "device", "subscriber", "listener", "random", "feed", "time"];
 const ITEM: &[&str] = &["run", "item", "random", "time"];
 const OBSERVE: &[&str] = &["run", "device", "subscriber"];
+/// Beside those, what a step has only where somebody is meant.
+const LOG_IN: [&[&str]; 3] = [
+    &["run", "device", "random", "time"],
+    &["run", "subscriber", "random", "time"],
+    &["run", "random", "time"],
+];
 const MESSAGE: &[&str] = &["run", "device", "sequence", "marker", "time", "random", "feed", "message"];
 const TOKEN: &str = "token";
+/// The option of CoAP that says what a body is, and its number for CBOR (RFC 7252 section 12.3).
+const CONTENT_FORMAT: u16 = plimsoll_codec::coap::option::CONTENT_FORMAT;
+const CBOR: u32 = 60;
 const QUERY: &[&str] = &["run", "device", "random", "feed", "time"];
 
 /// What compiling needs to know.
@@ -50,11 +60,21 @@ impl Compiler<'_> {
     pub fn roles(&mut self, roles: &Roles) -> RolePlan {
         let mut plan = RolePlan::default();
         if let Some(controller) = &roles.controller {
+            let Speaks(protocol) = controller.speaks;
+            match protocol {
+                Protocol::Http => {}
+                Protocol::CoapTcp => plan.controller = ControllerProtocol::CoapTcp,
+                _ => {
+                    let help = "write `http` or `coap_tcp`".to_owned();
+                    self.error("controller.speaks", format!("the controller speaks no {protocol}"), help);
+                }
+            }
             let captured = &mut plan.captured;
-            plan.reset = self.steps(&controller.reset, "reset", captured);
-            plan.preload = self.steps(&controller.preload, "preload", captured);
-            plan.set_up = self.steps(&controller.set_up, "set_up", captured);
-            plan.clean_up = self.steps(&controller.clean_up, "clean_up", captured);
+            plan.reset = self.steps(&controller.reset, ("reset", protocol), captured);
+            plan.preload = self.steps(&controller.preload, ("preload", protocol), captured);
+            plan.set_up = self.steps(&controller.set_up, ("set_up", protocol), captured);
+            plan.clean_up = self.steps(&controller.clean_up, ("clean_up", protocol), captured);
+            self.check_controller(&plan);
         }
         if let Some(device) = &roles.device {
             plan.device = self.device(device, &plan.captured);
@@ -74,21 +94,38 @@ impl Compiler<'_> {
                     headers: BTreeMap::new(),
                     options: observes.options.clone(),
                     body: None,
+                    body_format: BodyFormat::Text,
                     expect: Vec::new(),
                     retry: Vec::new(),
                     retry_lost: false,
                 };
-                let request = self.request(&request, OBSERVE, "subscriber.observes", &plan.captured);
+                let request = (&request, Protocol::Coap);
+                let request = self.request(request, OBSERVE, "subscriber.observes", &plan.captured);
                 let of_each_device = request.path.pieces.contains(&Piece::Device);
-                plan.observes =
-                    Some(ObservePlan { path: request.path, options: request.options, of_each_device });
+                let protocol = roles.device.as_ref().map(|device| device.speaks.0);
+                let whose = ("subscriber.log_in", LOG_IN[1], protocol);
+                let log_in = self.log_in(&subscriber.log_in, whose, &plan.captured);
+                let RequestPlan { path, options, .. } = request;
+                let port = observes.port.clone();
+                plan.observes = Some(ObservePlan { port, path, options, of_each_device, log_in });
+            } else if !subscriber.log_in.is_empty() {
+                let help = "write `observes`, too, or remove it".to_owned();
+                self.error(
+                    "subscriber.log_in",
+                    "only subscribers that observe have a connection for it",
+                    help,
+                );
             }
             (plan.delivery, plan.doubtful_delivery) = self.delivery(subscriber, roles.controller.as_ref());
         }
-        plan.query = roles
-            .querier
-            .as_ref()
-            .map(|querier| self.request(&querier.request, QUERY, "querier.request", &plan.captured));
+        if let Some(querier) = &roles.querier {
+            let protocol = roles.device.as_ref().map(|device| device.speaks.0);
+            let spoken = protocol.filter(|protocol| *protocol == Protocol::CoapTcp).unwrap_or(Protocol::Http);
+            let request = (&querier.request, spoken);
+            plan.query = Some(self.request(request, QUERY, "querier.request", &plan.captured));
+            let whose = ("querier.log_in", LOG_IN[2], protocol);
+            plan.query_log_in = self.log_in(&querier.log_in, whose, &plan.captured);
+        }
         for slot in in_secret_places(&plan) {
             if let Some(captured) = plan.captured.get_mut(slot) {
                 captured.secret = true;
@@ -193,7 +230,12 @@ impl Compiler<'_> {
         options
     }
 
-    fn steps(&mut self, steps: &[Step], when: &str, captured: &mut Vec<CapturedName>) -> Vec<StepPlan> {
+    fn steps(
+        &mut self,
+        steps: &[Step],
+        (when, protocol): (&str, Protocol),
+        captured: &mut Vec<CapturedName>,
+    ) -> Vec<StepPlan> {
         let mut plans = Vec::new();
         for (position, step) in steps.iter().enumerate() {
             let path = format!("controller.{when}.{position}");
@@ -205,12 +247,17 @@ impl Compiler<'_> {
                 let help = "remove it; what items are called must follow from `{item}`".to_owned();
                 self.error(&format!("{path}.capture"), "nothing is kept of the answers for items", help);
             }
-            plans.push(self.step(step, &path, captured));
+            plans.push(self.step(step, (&path, protocol), captured));
         }
         plans
     }
 
-    fn step(&mut self, step: &Step, path: &str, captured: &mut Vec<CapturedName>) -> StepPlan {
+    fn step(
+        &mut self,
+        step: &Step,
+        (path, protocol): (&str, Protocol),
+        captured: &mut Vec<CapturedName>,
+    ) -> StepPlan {
         let each = match step.each {
             EachConfig::Once => Each::Once,
             EachConfig::Device => Each::Device,
@@ -219,7 +266,8 @@ impl Compiler<'_> {
             EachConfig::Item => Each::Item,
         };
         let variables = if each == Each::Item { ITEM } else { STEP };
-        let request = self.request(&step.request, variables, &format!("{path}.request"), captured);
+        let request = (&step.request, protocol);
+        let request = self.request(request, variables, &format!("{path}.request"), captured);
         let mut captures = Vec::new();
         for (name, from) in &step.capture {
             let path = format!("{path}.capture.{name}");
@@ -245,7 +293,7 @@ impl Compiler<'_> {
             });
             captures.push(Capture { slot, from });
         }
-        StepPlan { name: step.name.clone(), each, request, captures }
+        StepPlan { name: step.name.clone(), each, request, captures, logs_in: step.logs_in }
     }
 
     fn device(&mut self, device: &Device, captured: &[CapturedName]) -> DeviceRole {
@@ -265,10 +313,10 @@ impl Compiler<'_> {
             Some(request) => (request.body.as_ref(), "device.request.body"),
             None => (device.payload.as_ref(), "device.payload"),
         };
-        let envelope = body.map(|text| self.template(text, MESSAGE, at, captured));
-        let says_it = |template: &Template| {
-            template.pieces.iter().any(|piece| matches!(piece, Piece::Message(_) | Piece::Marker))
-        };
+        let format = device.request.as_ref().map(|request| request.body_format).unwrap_or_default();
+        let envelope = body.map(|text| self.body(text, format, MESSAGE, at, captured));
+        let says_it =
+            |template: &Template| template.has(&|piece| matches!(piece, Piece::Message(_) | Piece::Marker));
         if envelope.as_ref().is_some_and(|envelope| !says_it(envelope)) {
             let help = "without it Plimsoll cannot match a delivery to its message".to_owned();
             self.error(at, "neither `{message}` nor `{marker}` stands in it", help);
@@ -280,17 +328,21 @@ impl Compiler<'_> {
         });
         let request = device.request.as_ref().map(|request| {
             let request = Request { body: None, ..request.clone() };
-            let request = self.request(&request, MESSAGE, "device.request", captured);
-            let wrong = crate::protocols::coap::wrong_in(&request).filter(|_| protocol == Protocol::Coap);
+            let request = self.request((&request, protocol), MESSAGE, "device.request", captured);
+            let wrong = crate::protocols::coap::wrong_in(&request)
+                .filter(|_| matches!(protocol, Protocol::Coap | Protocol::CoapTcp));
             if let Some((at, message, help)) = wrong {
                 self.error(&format!("device.request.{at}"), message, help);
             }
             request
         });
         let answer = device.answer.as_ref().and_then(|answer| self.answer(answer, protocol, captured));
+        let whose = ("device.log_in", LOG_IN[0], Some(protocol));
+        let log_in = self.log_in(&device.log_in, whose, captured);
         DeviceRole {
             protocol: Some(protocol),
             request,
+            log_in,
             envelope,
             answer,
             largest: device.largest.as_ref().map(|largest| largest.0.0),
@@ -333,9 +385,65 @@ impl Compiler<'_> {
         Some(AnswerPlan { topic, id, prefix, status, expect })
     }
 
+    /// What steps have that the protocol of the controller has not.
+    fn check_controller(&mut self, plan: &RolePlan) {
+        let lists = [
+            ("reset", &plan.reset),
+            ("preload", &plan.preload),
+            ("set_up", &plan.set_up),
+            ("clean_up", &plan.clean_up),
+        ];
+        for (when, position, step) in lists.iter().flat_map(|(when, steps)| {
+            steps.iter().enumerate().map(move |(position, step)| (when, position, step))
+        }) {
+            let path = format!("controller.{when}.{position}");
+            match plan.controller {
+                ControllerProtocol::Http if step.logs_in => {
+                    let help = "write `speaks: coap_tcp`, or remove it".to_owned();
+                    self.error(&format!("{path}.logs_in"), "over HTTP no connection is logged in", help);
+                }
+                ControllerProtocol::CoapTcp => {
+                    if step.logs_in && (step.each != Each::Once || *when != "set_up") {
+                        let help = "let it be a step of `set_up` that is done once".to_owned();
+                        let message =
+                            "the controller has one connection, which a step before the run lets in";
+                        self.error(&format!("{path}.logs_in"), message, help);
+                    }
+                    if let Some((at, message, help)) = crate::protocols::coap::wrong_in(&step.request) {
+                        self.error(&format!("{path}.request.{at}"), message, help);
+                    }
+                }
+                ControllerProtocol::Http => {}
+            }
+        }
+    }
+
+    /// The requests with which a connection begins.
+    fn log_in(
+        &mut self,
+        requests: &[Request],
+        (path, variables, protocol): (&str, &[&str], Option<Protocol>),
+        captured: &[CapturedName],
+    ) -> Vec<RequestPlan> {
+        if !requests.is_empty() && protocol != Some(Protocol::CoapTcp) {
+            let help = "remove it, or let devices speak `coap_tcp`".to_owned();
+            self.error(path, "only connections of CoAP over TCP begin with requests", help);
+        }
+        let mut plans = Vec::new();
+        for (position, request) in requests.iter().enumerate() {
+            let path = format!("{path}.{position}");
+            let plan = self.request((request, Protocol::CoapTcp), variables, &path, captured);
+            if let Some((at, message, help)) = crate::protocols::coap::wrong_in(&plan) {
+                self.error(&format!("{path}.{at}"), message, help);
+            }
+            plans.push(plan);
+        }
+        plans
+    }
+
     fn request(
         &mut self,
-        request: &Request,
+        (request, protocol): (&Request, Protocol),
         variables: &[&str],
         path: &str,
         captured: &[CapturedName],
@@ -386,9 +494,21 @@ impl Compiler<'_> {
             };
             options.push(OptionPlan { number, value });
         }
+        if request.body_format == BodyFormat::Cbor {
+            let is_http = protocol == Protocol::Http;
+            if !is_http && !options.iter().any(|option: &OptionPlan| option.number == CONTENT_FORMAT) {
+                options.push(OptionPlan { number: CONTENT_FORMAT, value: OptionValue::Number(CBOR) });
+            }
+            if is_http && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+                let value = Template { pieces: vec![Piece::Text("application/cbor".into())] };
+                headers.push(("Content-Type".into(), value));
+            }
+        }
         options.sort_by_key(|option| option.number);
-        let body = request.body.as_deref().unwrap_or_default();
-        let body = self.template(body, variables, &format!("{path}.body"), captured);
+        let body = match request.body.as_deref() {
+            None => Template { pieces: Vec::new() },
+            Some(body) => self.body(body, request.body_format, variables, &format!("{path}.body"), captured),
+        };
         RequestPlan {
             port: request.port.clone(),
             method: request.method.clone(),
@@ -403,11 +523,27 @@ impl Compiler<'_> {
     }
 
     fn template(&mut self, text: &str, built_in: &[&str], path: &str, captured: &[CapturedName]) -> Template {
+        self.body(text, BodyFormat::Text, built_in, path, captured)
+    }
+
+    fn body(
+        &mut self,
+        text: &str,
+        format: BodyFormat,
+        built_in: &[&str],
+        path: &str,
+        captured: &[CapturedName],
+    ) -> Template {
         let captured: Vec<&str> = captured.iter().map(|known| known.name.as_str()).collect();
         let token = self.token.then_some(TOKEN);
         let built_in: Vec<&str> = built_in.iter().copied().chain(token).collect();
         let names = Names { built_in: &built_in, captured: &captured, columns: self.columns };
-        match Template::compile_with(&self.fill(text), &names) {
+        let filled = self.fill(text);
+        let compiled = match format {
+            BodyFormat::Text => Template::compile_with(&filled, &names),
+            BodyFormat::Cbor => plimsoll_template::cbor::compile(&filled, &names),
+        };
+        match compiled {
             Ok(template) => template,
             Err(error) => {
                 self.error(path, error.message, error.help);

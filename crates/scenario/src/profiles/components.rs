@@ -64,6 +64,9 @@ pub(super) struct ComponentConfig {
     /// Name of the UDP port that speaks CoAP, if any.
     #[serde(default)]
     coap_port: Option<String>,
+    /// Name of the port that speaks CoAP over TCP, if any.
+    #[serde(default)]
+    coap_tcp_port: Option<String>,
     /// Name of the UDP port that speaks LwM2M, if any.
     #[serde(default)]
     lwm2m_port: Option<String>,
@@ -124,6 +127,7 @@ impl ComponentConfig {
             (Protocol::Mqtt, self.mqtt_port),
             (Protocol::Http, self.http_port),
             (Protocol::Coap, self.coap_port),
+            (Protocol::CoapTcp, self.coap_tcp_port),
             (Protocol::Lwm2m, self.lwm2m_port),
             (Protocol::Gateway, self.gateway_port),
         ];

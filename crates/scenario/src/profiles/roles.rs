@@ -25,11 +25,46 @@ pub struct Roles {
     pub(crate) querier: Option<Querier>,
 }
 
+impl Roles {
+    /// These, with those of a profile for what they do not say.
+    pub(crate) fn or(self, profile: &Roles) -> Roles {
+        // A mapping that registers in a way of its own is reset and filled like all others, unless it says how.
+        let controller = match (self.controller, profile.controller.clone()) {
+            (Some(mut own), Some(common)) => {
+                own.reset = if own.reset.is_empty() { common.reset } else { own.reset };
+                own.preload = if own.preload.is_empty() { common.preload } else { own.preload };
+                Some(own)
+            }
+            (own, common) => own.or(common),
+        };
+        Roles {
+            controller,
+            device: self.device.or_else(|| profile.device.clone()),
+            subscriber: self.subscriber.or_else(|| profile.subscriber.clone()),
+            querier: self.querier.or_else(|| profile.querier.clone()),
+        }
+    }
+
+    /// Whether they have a role of that name.
+    pub(crate) fn has(&self, role: &str) -> bool {
+        match role {
+            "controller" => self.controller.is_some(),
+            "device" => self.device.is_some(),
+            "subscriber" => self.subscriber.is_some(),
+            "querier" => self.querier.is_some(),
+            _ => false,
+        }
+    }
+}
+
 /// What registers devices and subscriptions before the run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Controller {
+    /// What its requests speak: `http`, or `coap_tcp`, by which they share one connection, one after the other. Default `http`.
+    #[serde(default = "http")]
+    pub speaks: Speaks,
     /// What brings a platform that runs already back to its first state, in order, where the scenario asks for it.
     #[serde(default)]
     pub reset: Vec<Step>,
@@ -46,7 +81,11 @@ pub(crate) struct Controller {
     pub clean_up: Vec<Step>,
 }
 
-/// A request of the controller, over HTTP.
+fn http() -> Speaks {
+    Speaks(Protocol::Http)
+}
+
+/// A request of the controller.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -59,10 +98,13 @@ pub(crate) struct Step {
     /// What is asked. Variables: `{run}`, `{device}`, `{subscriber}`, `{listener}` (where the subscriber listens),
     /// `{feed:COLUMN}`, and what earlier steps captured.
     pub request: Request,
-    /// Values taken out of the answer, by name: `/json/pointer`, `header:NAME`, or `location` for the last part of the
-    /// path in the Location field.
+    /// Values taken out of the answer, by name: `/json/pointer`, which is for CBOR, too, `header:NAME`, or `location` for the last
+    /// part of the path in the Location field.
     #[serde(default)]
     pub capture: BTreeMap<String, String>,
+    /// With `speaks: coap_tcp`: whether the step lets in the connection, so that it is done again, too, when that was lost.
+    #[serde(default)]
+    pub logs_in: bool,
 }
 
 /// How often a step is done.
@@ -106,6 +148,9 @@ pub(crate) struct Request {
     /// The body. A device's must have `{message}` in it, or `{message:json}` within a string of JSON.
     #[serde(default)]
     pub body: Option<String>,
+    /// What the body becomes on the way: nothing else, or CBOR, for which it is written as JSON.
+    #[serde(default)]
+    pub body_format: BodyFormat,
     /// Status codes that mean success; default any of 200 to 299. CoAP's are written without the point: 2.04 is 204.
     #[serde(default)]
     pub expect: Vec<u16>,
@@ -120,6 +165,19 @@ pub(crate) struct Request {
 
 fn post() -> String {
     "POST".into()
+}
+
+/// What a body becomes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BodyFormat {
+    /// It goes as it is written.
+    #[default]
+    Text,
+    /// It is written as JSON and goes as CBOR (RFC 8949). What is the same in each message is encoded once. Its content format (60,
+    /// `application/cbor`) is added.
+    Cbor,
 }
 
 /// The value of a CoAP option.
@@ -144,6 +202,10 @@ pub(crate) struct Device {
     /// `{time}`, `{random:..}`, `{feed:COLUMN}`, `{message}`, and what set-up steps captured.
     #[serde(default)]
     pub request: Option<Request>,
+    /// CoAP over TCP: the requests with which each connection begins, in order, before any message. Of a connection that several
+    /// devices share, they are those of its first device. Variables: `{run}`, `{device}`, and what set-up steps captured.
+    #[serde(default)]
+    pub log_in: Vec<Request>,
     /// MQTT: the topic of its messages. A scenario that writes `message.target` has its own.
     #[serde(default)]
     pub topic: Option<String>,
@@ -227,10 +289,14 @@ pub(crate) struct Subscriber {
     /// subscribers are MQTT clients that get what devices publish to topics that their filters match.
     #[serde(default)]
     pub listens: Option<Listens>,
-    /// The resource of CoAP that it observes (RFC 7641), at the port that devices speak to: with `{device}` in its path
-    /// one for each device.
+    /// The resource of CoAP, over UDP or TCP as devices speak it, that it observes (RFC 7641) at the port of the devices: with
+    /// `{device}` in its path one for each device.
     #[serde(default)]
     pub observes: Option<Observes>,
+    /// With `observes` over CoAP over TCP: the requests with which its connection begins, in order. Variables: `{run}`,
+    /// `{subscriber}`, and what set-up steps captured.
+    #[serde(default)]
+    pub log_in: Vec<Request>,
     /// The status that it answers notifications with; CoAP's is written without the point: 2.04 is 204. Default 200,
     /// over CoAP 204.
     #[serde(default)]
@@ -273,6 +339,9 @@ pub(crate) struct NotificationAnswer {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Observes {
+    /// Name of the port, where it is not the one that devices speak to.
+    #[serde(default)]
+    pub port: Option<String>,
     /// Path and query. Variables: `{run}`, `{device}`, `{subscriber}`, and what set-up steps captured.
     pub path: String,
     /// Further options, by number: a whole number, or a text with variables.
@@ -316,7 +385,10 @@ pub(crate) enum DeliveryConfig {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Querier {
-    /// The request, over HTTP. Variables: `{run}`, `{device}` (one of the devices, by chance), `{random:..}`,
+    /// Over CoAP over TCP: the requests with which a connection begins, in order. Variables: `{run}`, and what set-up steps captured.
+    #[serde(default)]
+    pub log_in: Vec<Request>,
+    /// The request, over HTTP, or over CoAP over TCP where devices speak that. Variables: `{run}`, `{device}` (one of the devices, by chance), `{random:..}`,
     /// `{feed:COLUMN}`, and what set-up steps captured.
     pub request: Request,
 }

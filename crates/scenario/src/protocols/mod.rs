@@ -7,6 +7,7 @@
 
 mod check;
 pub(crate) mod coap;
+mod coap_tcp;
 pub(crate) mod gateway;
 pub(crate) mod http;
 pub(crate) mod lwm2m;
@@ -21,8 +22,8 @@ use crate::secret::Secret;
 use slice::Slice;
 
 /// All of them.
-const SLICES: [Slice; 6] =
-    [mqtt::SLICE, http::SLICE, coap::SLICE, websocket::SLICE, gateway::SLICE, lwm2m::SLICE];
+const SLICES: [Slice; 7] =
+    [mqtt::SLICE, http::SLICE, coap::SLICE, coap_tcp::SLICE, websocket::SLICE, gateway::SLICE, lwm2m::SLICE];
 
 /// The slice of a protocol.
 pub(crate) fn slice(protocol: Protocol) -> &'static Slice {

@@ -67,6 +67,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let gateway = gateway::resolve(&scenario.gateway, context);
     if let Some(platform) = &platform {
         coap::check_target(platform, context);
+        coap::check_connections(platform, &coap, context);
     }
     let load = load::resolve(&mut scenario, protocol, context);
     let storm = storm::resolve(&mut scenario.load, platform.as_ref(), context);

@@ -3,7 +3,7 @@
 use crate::check::near_miss;
 use crate::config::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers, With};
 use crate::context::Context;
-use crate::plan::{Endpoint, PlatformPlan, RolePlan, Secret, TokenPlan};
+use crate::plan::{Endpoint, PlatformPlan, Protocol, RolePlan, Secret, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
 use crate::profiles::compile::{Compiler, token};
@@ -56,7 +56,12 @@ pub(super) fn resolve(
         errors: Vec::new(),
     };
     let token = token(&attached, &profile, &compiler, path, context);
-    let plan = RolePlan { mapping, token, ..compiler.roles(&roles) };
+    let mut plan = RolePlan { mapping, token, ..compiler.roles(&roles) };
+    // What a profile says of CoAP holds over TCP, too.
+    let is_over_tcp = address.as_ref().is_some_and(|address| address.protocol == Protocol::CoapTcp);
+    if plan.device.protocol == Some(Protocol::Coap) && is_over_tcp {
+        plan.device.protocol = Some(Protocol::CoapTcp);
+    }
     for error in std::mem::take(&mut compiler.errors) {
         // The profile's own texts were checked when it was read: what is wrong now comes of what the scenario sets.
         context.error_with_help(
@@ -170,22 +175,7 @@ fn mapping(profile: &Profile, written: Option<&String>, context: &mut Context<'_
 
 fn with_mapping(profile: &Profile, mapping: Option<&str>) -> Roles {
     let own = mapping.and_then(|name| profile.mappings.get(name)).cloned().unwrap_or_default();
-    let common = profile.roles.clone();
-    // A mapping that registers in a way of its own is reset and filled like all others, unless it says how.
-    let controller = match (own.controller, common.controller) {
-        (Some(mut own), Some(common)) => {
-            own.reset = if own.reset.is_empty() { common.reset } else { own.reset };
-            own.preload = if own.preload.is_empty() { common.preload } else { own.preload };
-            Some(own)
-        }
-        (own, common) => own.or(common),
-    };
-    Roles {
-        controller,
-        device: own.device.or(common.device),
-        subscriber: own.subscriber.or(common.subscriber),
-        querier: own.querier.or(common.querier),
-    }
+    own.or(&profile.roles)
 }
 
 /// What the profile says of topic and filters, where the scenario does not.
@@ -225,10 +215,10 @@ fn check_ports(platform: &PlatformPlan, path: &str, context: &mut Context<'_>) {
     }
     let components = &platform.profile.components;
     if !components.is_empty() && !components.iter().any(|component| component.port(protocol).is_some()) {
-        let key = protocol.to_string().to_lowercase();
         let message = format!(
-            "devices speak {protocol}, but no component of the profile `{}` has an `{key}_port`",
-            platform.profile.name
+            "devices speak {protocol}, but no component of the profile `{}` has `{}`",
+            platform.profile.name,
+            protocol.port_key()
         );
         context.error(path, message);
     }

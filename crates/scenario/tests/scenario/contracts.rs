@@ -80,6 +80,7 @@ fn profiles_that_come_along_promise_what_they_asked_for() {
                     ", address: 'mqtt://h:1'".into()
                 }
                 (_, "onem2m", Some("mqtt" | "mqtt-notified")) => ", address: 'mqtt://h:1'".into(),
+                (_, "ocf-cloud", _) => ", address: 'coap+tcp://h:1'".into(),
                 (_, "gateway-existing", _) => ", address: 'gateway://h:1'".into(),
                 _ => ", address: 'http://h:1'".into(),
             };
@@ -95,7 +96,9 @@ fn profiles_that_come_along_promise_what_they_asked_for() {
             let platform = format!("{{ profile: {name}{chosen}{address}{ports} }}");
             let roles = plan_with("", &platform, 0).platform.roles;
             let expected = match (name.as_str(), mapping) {
-                ("coap", Some("observed")) | ("libcoap" | "californium", _) => DeliveryContract::Observed,
+                ("coap", Some("observed")) | ("libcoap" | "californium" | "aiocoap", _) => {
+                    DeliveryContract::Observed
+                }
                 _ => DeliveryContract::Every,
             };
             assert_eq!((roles.delivery, roles.doubtful_delivery), (expected, None), "{platform}");

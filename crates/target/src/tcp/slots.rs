@@ -39,6 +39,17 @@ impl<T> Slots<T> {
         id(self.places.len() - 1, 0)
     }
 
+    /// Puts in a value that is made with its id.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn insert_with<E>(&mut self, make: impl FnOnce(u64) -> Result<T, E>) -> Result<u64, E> {
+        let slot = self.vacant.last().copied().unwrap_or(self.places.len() as u32) as usize;
+        let generation = self.places.get(slot).map_or(0, |place| place.generation);
+        let value = make(id(slot, generation))?;
+        Ok(self.insert(value))
+    }
+
     /// The value with that id.
     pub fn get(&self, id: u64) -> Option<&T> {
         let place = self.places.get(slot(id))?;
@@ -86,5 +97,12 @@ mod tests {
         assert_eq!(slots.get_mut(first), None);
         assert_eq!(slots.remove(first), None);
         assert_eq!(slots.iter_mut().collect::<Vec<_>>(), [(second, &mut "b")]);
+        let mut told = 0;
+        let third = slots.insert_with(|id| {
+            told = id;
+            Ok::<_, ()>("c")
+        });
+        assert_eq!((third, slots.get(told)), (Ok(told), Some(&"c")));
+        assert_eq!(slots.insert_with(|_| Err("no")), Err("no"));
     }
 }

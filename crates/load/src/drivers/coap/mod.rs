@@ -4,8 +4,8 @@
 //! that listen ([`listener`]). [`channel`] is its socket and how that is secured, [`message_ids`] what its messages are known
 //! by, [`answered`] what it answered.
 //!
-//! Devices: a [`device_socket`] is each device's own or shared by many; [`exchange`] is a message under way; [`requests`] what
-//! a message is as a request; [`sending`] when it goes. Tokens tell exchanges apart, so that any number of devices can share
+//! Devices: a [`device_socket`] is each device's own or shared by many; [`exchange`] is a request under way; [`transfer`]
+//! a message as requests; [`requests`] what is in them; [`sending`] when they go. Tokens tell exchanges apart, so that any number of devices can share
 //! a socket.
 
 pub(super) mod answered;
@@ -18,10 +18,11 @@ mod endpoint;
 mod exchange;
 mod listener;
 pub(super) mod message_ids;
-mod observer;
+pub(super) mod observer;
 mod receiving;
-mod requests;
+pub(super) mod requests;
 mod sending;
+pub(super) mod transfer;
 
 pub use certificates::check_certificates;
 pub use listener::CoapListenerDriver;
@@ -36,7 +37,7 @@ use crate::share::Share;
 use crate::sources::Sources;
 use device_socket::{DeviceSocket, State};
 use dtls::Terms;
-use exchange::{Exchange, Order};
+use exchange::Exchange;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{CoapPlan, Protocol};
 use plimsoll_stats::distribution::{Random, random};
@@ -45,6 +46,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use transfer::Order;
 
 /// Bytes read from a socket at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
@@ -215,10 +217,11 @@ impl CoapDriver {
         (place.taken, place.waits) = (false, false);
         place.turn = (place.turn + 1) % TURNS;
         self.vacant.push(slot);
-        if place.exchange.is_in_blocks() {
+        if place.exchange.transfer.is_in_blocks() {
             self.in_blocks -= 1;
         }
-        let (told, order, id) = (place.exchange.told, place.exchange.order, place.exchange.id);
+        let (told, order, id) =
+            (place.exchange.transfer.told, place.exchange.transfer.order, place.exchange.id);
         if let Some(socket) = self.sockets.get_mut(place.socket as usize) {
             socket.exchanges.remove(&id);
             self.dirty.append(&mut socket.crowded);
@@ -277,10 +280,15 @@ impl CoapDriver {
         let Some(place) = self.places.get_mut(slot as usize) else { return };
         (place.taken, place.socket) = (true, socket);
         let exchange = &mut place.exchange;
-        self.requests.write(order.device, order.sequence, &mut exchange.options, &mut exchange.body);
-        exchange.generation = self.requests.view().generation();
+        self.requests.write(
+            order.device,
+            order.sequence,
+            &mut exchange.transfer.options,
+            &mut exchange.transfer.body,
+        );
+        exchange.transfer.generation = self.requests.view().generation();
         exchange.begin(order, code, now, &self.plan);
-        self.in_blocks += usize::from(exchange.is_in_blocks());
+        self.in_blocks += usize::from(exchange.transfer.is_in_blocks());
         self.next_request(slot, events);
     }
 
@@ -392,7 +400,8 @@ impl Driver for CoapDriver {
         let slot = self.socket_of(device);
         if self.devices.get(device as usize).is_some_and(|state| state.under_way > 0) {
             let places = (0..).zip(&self.places);
-            let its_own = places.filter(|(_, place)| place.taken && place.exchange.order.device == number);
+            let its_own =
+                places.filter(|(_, place)| place.taken && place.exchange.transfer.order.device == number);
             for place in its_own.map(|(place, _)| place).collect::<Vec<u32>>() {
                 self.free(place);
             }

@@ -2,10 +2,13 @@
 
 mod receiving;
 
+pub use receiving::hash;
+
 use super::channel::Peer;
 use super::dtls::Terms;
 use super::endpoint::{Endpoint, Remote};
 use super::message_ids::MessageIds;
+use super::requests::add_options;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
@@ -17,7 +20,7 @@ use crate::share::Share;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::Variables;
-use plimsoll_scenario::plan::{CoapPlan, ObservePlan, OptionValue, SubscriberPlan};
+use plimsoll_scenario::plan::{CoapPlan, ObservePlan, SubscriberPlan};
 use plimsoll_stats::distribution::{Random, random};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -267,20 +270,10 @@ impl ObserverDriver {
             captures: self.view.captures(),
             ..Variables::default()
         };
-        let (mut list, mut text) = (OptionList::new(), self.base.clone());
-        self.role.path.render(&variables, &mut || 0, &mut text);
-        list.add_target(&text);
+        let (mut list, mut text) = (OptionList::new(), Vec::new());
+        let parts = (&self.role.path, &self.role.options[..]);
+        add_options(parts, &self.base, &variables, &mut || 0, (&mut list, &mut text));
         list.add_number(option::OBSERVE, observe);
-        for option in &self.role.options {
-            match &option.value {
-                OptionValue::Number(number) => list.add_number(option.number, *number),
-                OptionValue::Text(template) => {
-                    text.clear();
-                    template.render(&variables, &mut || 0, &mut text);
-                    list.add(option.number, &text);
-                }
-            }
-        }
         let (mut options, mut out) = (Vec::new(), Vec::new());
         list.encode(&mut options);
         let token = index.to_be_bytes();

@@ -3,7 +3,7 @@
 use super::channel::Peer;
 use super::device_socket::State;
 use super::endpoint::Incoming;
-use super::exchange::{Order, Step};
+use super::transfer::{Order, Step};
 use super::{CoapDriver, Place, TURNS};
 use crate::driver::Event;
 use crate::drivers::readiness::Ready;
@@ -133,9 +133,9 @@ impl CoapDriver {
                 events.push(Event::RoundTrip { took });
             }
         }
-        let (was_in_blocks, id) = (exchange.is_in_blocks(), exchange.id);
-        let step = exchange.answer(message, |status| self.requests.is_success(status));
-        let Order { device, sequence, tries, .. } = exchange.order;
+        let (was_in_blocks, id) = (exchange.transfer.is_in_blocks(), exchange.id);
+        let step = exchange.transfer.answer(message, |status| self.requests.is_success(status));
+        let Order { device, sequence, tries, .. } = exchange.transfer.order;
         let refused = match step {
             Step::Next => {
                 self.in_blocks += usize::from(!was_in_blocks);
@@ -148,14 +148,14 @@ impl CoapDriver {
             Step::Done => None,
             Step::Refused(status, reason) => {
                 if status == UNAUTHORIZED {
-                    self.requests.view().refuse(exchange.generation);
+                    self.requests.view().refuse(exchange.transfer.generation);
                 }
                 let told = words::refusal(&reason, self.requests.target());
                 Some((status, self.requests.view().hide_captured(told, (device, 0))))
             }
         };
         self.traffic.answers.count += 1;
-        let order = exchange.order;
+        let order = exchange.transfer.order;
         self.free(place);
         events.push(match refused {
             None => Event::Acknowledged { device, sequence, at },

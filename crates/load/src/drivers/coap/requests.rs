@@ -5,9 +5,33 @@ use crate::drivers::words;
 use crate::run_context::{RunContext, View};
 use plimsoll_codec::coap::{OptionList, code};
 use plimsoll_model::RunId;
-use plimsoll_scenario::plan::{OptionValue, Plan, RequestPlan};
+use plimsoll_scenario::plan::{OptionPlan, OptionValue, Plan, Protocol, RequestPlan, Template, Variables};
 use std::io;
 use std::sync::Arc;
+
+/// Adds path, query and further options, rendered from their templates; `text` is room for that, and `base` stands before the path.
+pub fn add_options(
+    (path, further): (&Template, &[OptionPlan]),
+    base: &[u8],
+    variables: &Variables<'_>,
+    random: &mut dyn FnMut() -> u64,
+    (options, text): (&mut OptionList, &mut Vec<u8>),
+) {
+    text.clear();
+    text.extend_from_slice(base);
+    path.render(variables, random, text);
+    options.add_target(text);
+    for option in further {
+        match &option.value {
+            OptionValue::Number(number) => options.add_number(option.number, *number),
+            OptionValue::Text(template) => {
+                text.clear();
+                template.render(variables, random, text);
+                options.add(option.number, text);
+            }
+        }
+    }
+}
 
 /// Makes requests as the plan says.
 pub struct Requests {
@@ -18,6 +42,8 @@ pub struct Requests {
     target: String,
     code: u8,
     contents: Contents,
+    /// Whether the body is the message; else it is the request's own.
+    says_message: bool,
     text: Vec<u8>,
 }
 
@@ -27,11 +53,34 @@ impl Requests {
     /// # Errors
     /// The plan says no request.
     pub fn new(plan: &Plan, run: RunId, run_context: &Arc<RunContext>) -> io::Result<Requests> {
-        let address = plan.platform.address.as_ref();
         let request = plan.platform.roles.device.request.clone();
+        Requests::of((plan, run), run_context, request, true)
+    }
+
+    /// Queries of queriers.
+    ///
+    /// # Errors
+    /// The plan says no query.
+    pub fn of_queries(plan: &Plan, run: RunId, run_context: &Arc<RunContext>) -> io::Result<Requests> {
+        Requests::of((plan, run), run_context, plan.platform.roles.query.clone(), false)
+    }
+
+    fn of(
+        (plan, run): (&Plan, RunId),
+        run_context: &Arc<RunContext>,
+        request: Option<RequestPlan>,
+        says_message: bool,
+    ) -> io::Result<Requests> {
+        let address = plan.platform.address.as_ref();
         let request = request.ok_or_else(|| io::Error::other("the plan says no request"))?;
         let place = address.map_or(String::new(), |address| {
-            let scheme = if plan.coap.dtls.is_some() { "coaps" } else { "coap" };
+            let is_secured = plan.coap.dtls.is_some() || plan.connection.transport.tls.is_some();
+            let scheme = match (plan.protocol(), is_secured) {
+                (Protocol::CoapTcp, true) => "coaps+tcp",
+                (Protocol::CoapTcp, false) => "coap+tcp",
+                (_, true) => "coaps",
+                (_, false) => "coap",
+            };
             format!("{scheme}://{}:{}{}", address.host, address.port, address.path)
         });
         Ok(Requests {
@@ -40,6 +89,7 @@ impl Requests {
             code: code::method(&request.method).unwrap_or(code::POST),
             plan: request,
             contents: Contents::new(plan, run).in_context(run_context),
+            says_message,
             text: Vec::new(),
         })
     }
@@ -73,24 +123,18 @@ impl Requests {
     pub fn write(&mut self, device: u32, sequence: u32, options: &mut OptionList, body: &mut Vec<u8>) {
         options.clear();
         body.clear();
-        self.contents.render(device, sequence, body);
-        self.text.clear();
-        self.text.extend_from_slice(&self.base);
+        match self.says_message {
+            true => self.contents.render(device, sequence, body),
+            false => _ = self.contents.refresh(),
+        }
         let plan = &self.plan;
         let variables = self.contents.beside(device, sequence);
         let mut numbers = self.contents.numbers(device, sequence);
         let mut random = || numbers.bits();
-        plan.path.render(&variables, &mut random, &mut self.text);
-        options.add_target(&self.text);
-        for option in &plan.options {
-            match &option.value {
-                OptionValue::Number(number) => options.add_number(option.number, *number),
-                OptionValue::Text(text) => {
-                    self.text.clear();
-                    text.render(&variables, &mut random, &mut self.text);
-                    options.add(option.number, &self.text);
-                }
-            }
+        let parts = (&plan.path, &plan.options[..]);
+        add_options(parts, &self.base, &variables, &mut random, (options, &mut self.text));
+        if !self.says_message {
+            plan.body.render(&variables, &mut random, body);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! When requests go: each at once, or those of one turn over a shared socket together. A call of the kernel and a passage of
 //! the network stack for each datagram cost more than all the rest of an exchange.
 
-use super::exchange::Order;
+use super::transfer::Order;
 use super::{CoapDriver, Place, Wake};
 use crate::driver::Event;
 use plimsoll_model::Nanos;
@@ -103,9 +103,9 @@ impl CoapDriver {
         self.traffic.request_packets += u64::from(exchange.sendings == 1);
         if exchange.sendings > 1 {
             events.push(Event::Retransmitted { after });
-        } else if !std::mem::replace(&mut exchange.told, true) {
-            let Order { device, sequence, tries, after, since } = exchange.order;
-            let (content, packet) = (exchange.body.len() as u32, exchange.packet());
+        } else if !std::mem::replace(&mut exchange.transfer.told, true) {
+            let Order { device, sequence, tries, after, since } = exchange.transfer.order;
+            let (content, packet) = (exchange.transfer.body.len() as u32, exchange.packet());
             events.push(match tries {
                 0 => Event::Sent { device, sequence, at, content, packet },
                 _ => Event::Repeated { status: after, after: (at - since).max(Nanos::ZERO) },

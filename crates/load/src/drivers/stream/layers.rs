@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustls::ClientConfig;
 use std::sync::Arc;
 use tls::{Handshake, Terms, Tls};
-pub use tls::{authorities, check as check_tls};
+pub use tls::{authorities, check as check_tls, of_client as tls_of_client};
 use websocket::WebSocket;
 
 mod records;

@@ -5,7 +5,7 @@ use crate::quantity::{AsText, Duration, Size};
 use plimsoll_model::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// How devices speak CoAP over UDP (RFC 7252).
+/// How devices speak CoAP over UDP (RFC 7252) or TCP (RFC 8323).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -15,7 +15,7 @@ pub(crate) struct Coap {
     /// Requests of a device that can be under way, the standard's NSTART; further messages wait. Default 1.
     #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     pub outstanding: u32,
-    /// Sockets that all devices share, in place of one of their own each.
+    /// Sockets that all devices share, over TCP connections, in place of one of their own each.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1, max = 60_000)))]
     pub sockets: Option<u32>,
@@ -31,6 +31,13 @@ pub(crate) struct Coap {
     /// only messages that fit in no datagram are sent in blocks, of 1,024 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_size: Option<AsText<Size>>,
+    /// Whether both sides say at the beginning of a TCP connection what they take (CSM). Some platforms do not. Default
+    /// true.
+    pub csm: bool,
+    /// How long nothing may come over a TCP connection before a ping asks whether the platform is still there. It has as long to
+    /// answer. Default: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ping: Option<Duration>,
     /// How datagrams are secured, for an address that begins with `coaps://`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtls: Option<Dtls>,
@@ -76,6 +83,8 @@ impl Default for Coap {
             max_retransmit: 4,
             timeout: AsText(Nanos::from_secs(93)),
             block_size: None,
+            csm: true,
+            ping: None,
             dtls: None,
         }
     }

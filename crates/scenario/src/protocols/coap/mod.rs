@@ -5,7 +5,7 @@ mod dtls;
 pub(crate) mod plan;
 mod resolve;
 
-pub(crate) use resolve::{check_target, resolve, wrong_in};
+pub(crate) use resolve::{check_connections, check_target, resolve, wrong_in};
 
 use super::slice::Slice;
 use crate::config::{Coap, Scenario};

@@ -6,14 +6,14 @@ use plimsoll_model::Nanos;
 use plimsoll_template::{Piece, Template, Variables};
 use std::sync::Arc;
 
-/// How devices speak CoAP over UDP.
+/// How devices speak CoAP.
 #[derive(Clone, Debug)]
 pub struct CoapPlan {
     /// Whether requests are repeated until they are acknowledged.
     pub confirmable: bool,
     /// Requests of a device that can be under way.
     pub outstanding: u32,
-    /// Sockets that all devices share, in place of their own.
+    /// Sockets that all devices share, over TCP connections, in place of their own.
     pub sockets: Option<u32>,
     /// The least time until a request is repeated for the first time.
     pub ack_timeout: Nanos,
@@ -23,6 +23,10 @@ pub struct CoapPlan {
     pub timeout: Nanos,
     /// Bytes of a block in which larger messages are sent; `None` where only what fits in no datagram is.
     pub block_size: Option<u16>,
+    /// Whether both sides of a TCP connection say what they take.
+    pub csm: bool,
+    /// How long nothing may come over a TCP connection before a ping asks whether the platform is still there; `None` for ever.
+    pub ping: Option<Nanos>,
     /// How datagrams are secured; `None` where they are not.
     pub dtls: Option<Arc<DtlsPlan>>,
 }

@@ -1,7 +1,7 @@
 //! How devices speak CoAP, and what cannot be said in it.
 
 use super::dtls;
-use crate::config::Scenario;
+use crate::config::{Coap, Scenario};
 use crate::context::Context;
 use crate::plan::{
     CoapPlan, Endpoint, OptionValue, Piece, PlatformPlan, Protocol, RequestPlan, Template, TlsPlan,
@@ -38,6 +38,19 @@ pub(crate) fn resolve(
             "write 16, 32, 64, 128, 256, 512 or 1024 (RFC 7959 section 2.2)",
         );
     }
+    let is_over_tcp = address.is_some_and(|address| address.protocol == Protocol::CoapTcp);
+    if is_over_tcp {
+        let default = Coap::default();
+        let of_datagrams = [
+            ("confirmable", coap.confirmable != default.confirmable),
+            ("ack_timeout", coap.ack_timeout != default.ack_timeout),
+            ("max_retransmit", coap.max_retransmit != default.max_retransmit),
+        ];
+        for (key, _) in of_datagrams.into_iter().filter(|(_, is_said)| *is_said) {
+            let message = "over TCP nothing is acknowledged or sent again by CoAP itself";
+            context.error_with_help(&format!("coap.{key}"), message, "remove it");
+        }
+    }
     CoapPlan {
         confirmable: coap.confirmable,
         outstanding: coap.outstanding,
@@ -46,15 +59,44 @@ pub(crate) fn resolve(
         max_retransmit: coap.max_retransmit,
         timeout: coap.timeout.0,
         block_size: block_size.and_then(|size| u16::try_from(size).ok()),
+        csm: coap.csm,
+        ping: coap.ping.map(|ping| ping.0),
         dtls: dtls::resolve(scenario, address, certificates, context),
+    }
+}
+
+/// The shortest time after which a ping asks whether the platform is there.
+const SHORTEST_PING: Nanos = Nanos::from_millis(100);
+
+/// Reports what is wrong of what is said of connections.
+pub(crate) fn check_connections(platform: &PlatformPlan, coap: &CoapPlan, context: &mut Context<'_>) {
+    let of_connections = [("csm", !coap.csm), ("ping", coap.ping.is_some())];
+    let said =
+        of_connections.into_iter().filter(|(_, is_said)| *is_said && platform.protocol() == Protocol::Coap);
+    if coap.ping.is_some_and(|ping| ping < SHORTEST_PING) {
+        context.error_with_help(
+            "coap.ping",
+            "a platform cannot answer a ping at once",
+            format!("write {SHORTEST_PING} or more"),
+        );
+    }
+    for (key, _) in said {
+        context.error_with_help(
+            &format!("coap.{key}"),
+            "over datagrams, there are no connections to say this of",
+            "remove it, or write the address as `coap+tcp://host:5683`",
+        );
     }
 }
 
 /// Reports a path that fits in no request: whatever its message is, it could not be sent.
 pub(crate) fn check_target(platform: &PlatformPlan, context: &mut Context<'_>) {
-    if platform.protocol() != Protocol::Coap {
-        return;
-    }
+    let largest = match (platform.protocol(), &platform.address) {
+        (Protocol::Coap, Some(address)) if address.wire.tls => Some((LARGEST_RECORD, "a record of DTLS")),
+        (Protocol::Coap, _) => Some((LARGEST_DATAGRAM, "a datagram")),
+        (Protocol::CoapTcp, _) => None,
+        _ => return,
+    };
     let base = platform.address.as_ref().map(|address| address.path.as_str()).unwrap_or_default();
     let base_part = base.split('/').map(str::len).max().unwrap_or_default();
     let request = platform.roles.device.request.as_ref();
@@ -76,9 +118,7 @@ pub(crate) fn check_target(platform: &PlatformPlan, context: &mut Context<'_>) {
         lengths.sum()
     });
     let options = base.len() + target.longest_with(32, 0, None) + values;
-    let secured = platform.address.as_ref().is_some_and(|address| address.wire.tls);
-    let (largest, what) =
-        if secured { (LARGEST_RECORD, "a record of DTLS") } else { (LARGEST_DATAGRAM, "a datagram") };
+    let Some((largest, what)) = largest else { return };
     if options > largest - BESIDE_OPTIONS {
         let message = format!("path and options can have {options} bytes, and {what} has {largest}");
         context.error_with_help(path, message, "make them shorter: such a request cannot be sent");
@@ -119,7 +159,11 @@ pub(crate) fn wrong_in(request: &RequestPlan) -> Option<(String, String, String)
     }
     if request.retry_lost {
         let help = "remove it; what is not acknowledged is sent again by CoAP itself".to_owned();
-        return Some(("retry_lost".into(), "CoAP over UDP has no connection to lose".into(), help));
+        return Some((
+            "retry_lost".into(),
+            "what a CoAP platform may have taken is not sent again".into(),
+            help,
+        ));
     }
     for (key, list) in [("expect", &request.expect), ("retry", &request.retry)] {
         if let Some(status) = list.iter().find(|status| code::of_status(**status).is_none()) {

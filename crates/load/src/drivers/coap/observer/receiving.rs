@@ -207,7 +207,8 @@ enum News {
     Changed,
 }
 
-fn hash(content: &[u8]) -> u64 {
+/// What a resource holds, as a hash.
+pub fn hash(content: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(content);
     hasher.finish()

@@ -82,6 +82,14 @@ impl Terms {
     }
 }
 
+/// How one client secures its connections, for those beside the load.
+///
+/// # Errors
+/// Those of [`Terms::new`] and of [`Terms::of_client`].
+pub fn of_client(plan: &TlsPlan, client: Client) -> Result<Arc<ClientConfig>, String> {
+    Terms::new(plan, None)?.of_client(client)
+}
+
 /// Finds out whether the certificates and keys of a plan can be used, before anybody connects.
 ///
 /// # Errors

@@ -1,0 +1,261 @@
+//! A message as requests and their answers, in blocks where it must be, whatever carries them: which request is next, and
+//! what an answer means.
+
+use crate::drivers::words;
+use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
+use plimsoll_model::Nanos;
+
+/// Blocks where nobody says otherwise, in bytes.
+const BLOCK_SIZE: u16 = 1_024;
+/// What a block can have (RFC 7959 section 2.2), the largest first.
+const BLOCK_SIZES: [u16; 7] = [BLOCK_SIZE, 512, 256, 128, 64, 32, LEAST_BLOCK];
+const LEAST_BLOCK: u16 = 16;
+/// What the header, the longest token, the options of blocks and the payload marker take, in bytes.
+const OVERHEAD: usize = 32;
+/// How often a platform that lost blocks is given all of them anew.
+const MOST_RESTARTS: u8 = 2;
+
+/// One message of a device, and how often it was sent before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Order {
+    pub device: u32,
+    pub sequence: u32,
+    /// How often it was sent before after an answer that asks for it, that answer's status and when it came.
+    pub tries: u32,
+    pub after: u16,
+    pub since: Nanos,
+}
+
+/// Which part of the request or of its answer is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    /// All of the body in one request.
+    #[default]
+    Whole,
+    /// A part of the body, which begins with that block.
+    Body(Block),
+    /// A further block of the answer.
+    Answer(Block),
+}
+
+/// What an answer means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The platform took the message.
+    Done,
+    /// It did not, with its status and words.
+    Refused(u16, String),
+    /// The next request of the same message is to be sent.
+    Next,
+}
+
+/// What one request may carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes of a request with all that it has; `None` where nothing bounds it.
+    pub largest: Option<usize>,
+    /// Bytes of a block, where the scenario says so.
+    pub block_size: Option<u16>,
+    /// Whether one request may carry many blocks: over a stream, to a peer that said so.
+    pub takes_many: bool,
+}
+
+/// See the module. Its memory is used again.
+#[derive(Debug, Default)]
+pub struct Transfer {
+    pub order: Order,
+    pub options: OptionList,
+    pub body: Vec<u8>,
+    /// The generation of the access token in it.
+    pub generation: u64,
+    /// Whether its sending was told.
+    pub told: bool,
+    code: u8,
+    /// The options as they are written.
+    encoded: Vec<u8>,
+    part: Part,
+    /// Bytes of the body that a request carries which has a part of it.
+    chunk: usize,
+    /// Whether one message may carry many blocks.
+    takes_many: bool,
+    restarts: u8,
+}
+
+impl Transfer {
+    /// Begins with the options and body that stand in it.
+    pub fn begin(&mut self, order: Order, code: u8, room: Room) {
+        (self.order, self.code, self.restarts, self.told) = (order, code, 0, false);
+        self.takes_many = room.takes_many;
+        let options: usize = self.options.iter().map(|(_, value)| value.len() + 5).sum();
+        let beside = options + OVERHEAD;
+        let fits = room.largest.is_none_or(|largest| beside + self.body.len() <= largest);
+        let left = room.largest.map_or(usize::MAX, |largest| largest.saturating_sub(beside));
+        let fitting = BLOCK_SIZES.into_iter().find(|size| usize::from(*size) <= left).unwrap_or(LEAST_BLOCK);
+        self.part = match room.block_size {
+            Some(size) if self.body.len() > usize::from(size) => self.in_blocks_of(size.min(fitting)),
+            _ if fits => Part::Whole,
+            _ => {
+                let many = room.largest.unwrap_or_default().saturating_sub(beside) / usize::from(BLOCK_SIZE);
+                match room.takes_many && many > 1 {
+                    true => {
+                        self.chunk = many * usize::from(BLOCK_SIZE);
+                        self.body_part(Block::many(0, false))
+                    }
+                    false => self.in_blocks_of(fitting),
+                }
+            }
+        };
+    }
+
+    /// Whether its next step waits for the platform although all of it could be sent.
+    pub fn is_in_blocks(&self) -> bool {
+        self.part != Part::Whole
+    }
+
+    /// The first block of the body, where each request carries one.
+    fn in_blocks_of(&mut self, size: u16) -> Part {
+        let first = Block::new(0, false, size);
+        self.chunk = usize::from(first.size());
+        self.body_part(first)
+    }
+
+    /// The part of the body that begins with a block, with what is true of its end.
+    fn body_part(&self, block: Block) -> Part {
+        let more = block.begin() + self.chunk < self.body.len();
+        Part::Body(block.at(block.number, more))
+    }
+
+    /// The request that is next.
+    pub fn request<'a>(&'a mut self, kind: Kind, id: u16, token: &'a [u8]) -> Message<'a> {
+        self.encoded.clear();
+        match self.options_of_part() {
+            Some(with_block) => with_block.encode(&mut self.encoded),
+            None => self.options.encode(&mut self.encoded),
+        }
+        let payload = match self.part {
+            Part::Whole => &self.body,
+            Part::Body(block) => {
+                let end = (block.begin() + self.chunk).min(self.body.len());
+                self.body.get(block.begin()..end).unwrap_or_default()
+            }
+            Part::Answer(_) => &[][..],
+        };
+        Message { kind, code: self.code, id, token, options: &self.encoded, payload }
+    }
+
+    /// The options with those of the block; `None` without blocks.
+    fn options_of_part(&self) -> Option<OptionList> {
+        let (number, block) = match self.part {
+            Part::Whole => return None,
+            Part::Body(block) => (option::BLOCK1, block),
+            Part::Answer(block) => (option::BLOCK2, block),
+        };
+        let mut options = self.options.clone();
+        options.add_number(number, block.to_number());
+        Some(options)
+    }
+
+    /// Bytes of all requests of the message, as they are planned, of which the first one has so many.
+    pub fn packet(&self, first_request: u32) -> u32 {
+        let Part::Body(first) = self.part else { return first_request };
+        let (chunk, length) = (self.chunk as u32, self.body.len() as u32);
+        let blocks = chunk / u32::from(first.size());
+        // Requests differ in their payload and in the length of the block's number.
+        let plain = first_request - chunk.min(length) - number_length(first.to_number());
+        let rest = (1..length.div_ceil(chunk)).map(|part| {
+            let begin = part * chunk;
+            let block = first.at(part * blocks, begin + chunk < length);
+            plain + number_length(block.to_number()) + chunk.min(length - begin)
+        });
+        first_request + rest.sum::<u32>()
+    }
+
+    /// What an answer means.
+    pub fn answer(&mut self, answer: &Message<'_>, is_success: impl Fn(u16) -> bool) -> Step {
+        let status = code::status(answer.code);
+        match (self.part, answer.code) {
+            (Part::Body(block), code::CONTINUE) => return self.go_on(block, answer),
+            (Part::Body(block), code::INCOMPLETE) if self.restarts < MOST_RESTARTS => {
+                self.restarts += 1;
+                self.part = self.body_part(block.at(0, false));
+                return Step::Next;
+            }
+            (Part::Whole | Part::Body(_), code::TOO_LARGE) => {
+                let now = match self.part {
+                    Part::Body(_) => self.chunk,
+                    _ => self.body.len(),
+                };
+                let wished = answer.block(option::BLOCK1).map(Block::size);
+                if let Some(size) = wished.filter(|size| usize::from(*size) < now) {
+                    self.part = self.in_blocks_of(size);
+                    return Step::Next;
+                }
+            }
+            (_, code::CONTINUE) => {
+                return Step::Refused(status, "the platform asks for more of a message that it has".into());
+            }
+            _ => {}
+        }
+        if !is_success(status) {
+            return Step::Refused(status, said(answer));
+        }
+        let expected = match self.part {
+            Part::Answer(block) => block.number,
+            _ => 0,
+        };
+        match self.block_of(answer, option::BLOCK2) {
+            Some(block) if block.number != expected => {
+                let reason = format!("the platform gave block {} of its answer for {expected}", block.number);
+                Step::Refused(status, reason)
+            }
+            Some(block) if block.more => {
+                let came = if block.is_many() { answer.payload.len() / usize::from(block.size()) } else { 1 };
+                if came == 0 {
+                    let reason =
+                        "the platform gave less than a block of its answer, and says that more follows";
+                    return Step::Refused(status, reason.into());
+                }
+                self.part = Part::Answer(block.at(block.number + came as u32, false));
+                Step::Next
+            }
+            _ => Step::Done,
+        }
+    }
+
+    /// The block of an answer. Over datagrams, none says of itself that it is many.
+    fn block_of(&self, answer: &Message<'_>, number: u16) -> Option<Block> {
+        if self.takes_many { answer.block_of_stream(number) } else { answer.block(number) }
+    }
+
+    fn go_on(&mut self, block: Block, answer: &Message<'_>) -> Step {
+        let status = code::status(answer.code);
+        let told = self.block_of(answer, option::BLOCK1);
+        if !block.more || told.is_some_and(|told| told.number != block.number) {
+            let reason = format!("the platform goes on after a block that is not number {}", block.number);
+            return Step::Refused(status, reason);
+        }
+        let end = block.begin() + self.chunk;
+        // It may ask for smaller blocks from now on (RFC 7959 section 2.5).
+        let next = match told.filter(|told| !told.is_many()) {
+            Some(told) if block.is_many() || told.size() < block.size() => {
+                self.chunk = usize::from(told.size());
+                told
+            }
+            _ => block,
+        };
+        let number = (end / usize::from(next.size())) as u32;
+        self.part = self.body_part(next.at(number, false));
+        Step::Next
+    }
+}
+
+/// Bytes of a whole number as an option's value.
+fn number_length(number: u32) -> u32 {
+    4 - number.leading_zeros() / 8
+}
+
+/// What the platform said, for people.
+fn said(answer: &Message<'_>) -> String {
+    let (class, detail) = (answer.code >> 5, answer.code & 0x1f);
+    format!("the platform answered {class}.{detail:02}{}", words::own(answer.payload))
+}
