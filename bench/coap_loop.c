@@ -1,7 +1,7 @@
-/* libcoap's own client loop: so many sessions, each with so many confirmable POSTs under way (its NSTART, by default one),
- * each answer lets the next request begin. Records nothing but the number of answers.
+/* libcoap's own client loop: so many sessions, each with so many POSTs under way (its NSTART, by default one), each answer
+ * lets the next request begin. Over UDP they are confirmable. Records nothing but the number of answers.
  *
- *   coap_loop PORT SESSIONS SECONDS SIZE [UNDER_WAY]
+ *   coap_loop PORT SESSIONS SECONDS SIZE [UNDER_WAY [tcp]]
  */
 #include <arpa/inet.h>
 #include <coap3/coap.h>
@@ -39,9 +39,10 @@ static coap_response_t answered(coap_session_t *session, const coap_pdu_t *sent,
 
 int main(int count, char **arguments) {
     if (count < 5) {
-        fprintf(stderr, "usage: coap_loop PORT SESSIONS SECONDS SIZE [UNDER_WAY]\n");
+        fprintf(stderr, "usage: coap_loop PORT SESSIONS SECONDS SIZE [UNDER_WAY [tcp]]\n");
         return 2;
     }
+    int over_tcp = count > 6 && strcmp(arguments[6], "tcp") == 0;
     int sessions = atoi(arguments[2]), seconds = atoi(arguments[3]), under_way = count > 5 ? atoi(arguments[5]) : 1;
     size = strtoul(arguments[4], NULL, 10);
     if (size > sizeof payload) return 2;
@@ -56,7 +57,7 @@ int main(int count, char **arguments) {
     address.addr.sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     coap_register_response_handler(context, answered);
     for (int i = 0; i < sessions; i++) {
-        coap_session_t *session = coap_new_client_session(context, NULL, &address, COAP_PROTO_UDP);
+        coap_session_t *session = coap_new_client_session(context, NULL, &address, over_tcp ? COAP_PROTO_TCP : COAP_PROTO_UDP);
         if (!session) {
             fprintf(stderr, "no session\n");
             return 1;

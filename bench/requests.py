@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plimsoll beside wrk (HTTP) and beside a client loop of libcoap (CoAP), on the same work, interleaved.
 
-    bench/requests.py [--runs N] [--seconds S] [--only http|coap]
+    bench/requests.py [--runs N] [--seconds S] [--only http|coap|tcp]
 
 Every tool sends POSTs of 16 bytes to a server that does nothing but answer, over 100 connections or sockets with one
 request under way on each, and over CoAP also over one socket with 100 under way, as fast as it goes. Printed are medians
@@ -42,9 +42,10 @@ def wrk(work, port, seconds):
     return [*call, "--script", f"{work}/post.lua", f"http://127.0.0.1:{port}/"]
 
 
-def coap(program, sockets):
+def coap(program, sockets, *more):
     def command(work, port, seconds):
-        return [f"{work}/{program}", str(port), str(sockets), str(seconds), str(SIZE), str(CONNECTIONS // sockets)]
+        under_way = str(CONNECTIONS // sockets)
+        return [f"{work}/{program}", str(port), str(sockets), str(seconds), str(SIZE), under_way, *more]
 
     return command
 
@@ -57,11 +58,21 @@ def over(sockets, more=""):
     }
 
 
+def over_tcp(connections, more=""):
+    return {
+        "floor": coap("coap_tcp_floor", connections),
+        "libcoap's loop": coap("coap_loop", connections, "tcp"),
+        "plimsoll": plimsoll("coap+tcp", more),
+    }
+
+
 # What is spoken: the server, the peer's name, the tools.
 WORKS = {
     "http": ("http_sink", "wrk", {"wrk": wrk, "plimsoll": plimsoll("http")}),
     "coap": ("coap_sink", "libcoap's loop", over(CONNECTIONS)),
     "coap over one socket": ("coap_sink", "libcoap's loop", over(1, "coap: { sockets: 1 }")),
+    "tcp, coap over it": ("coap_tcp_sink", "libcoap's loop", over_tcp(CONNECTIONS)),
+    "tcp, coap over one connection": ("coap_tcp_sink", "libcoap's loop", over_tcp(1, "coap: { sockets: 1 }")),
 }
 
 
@@ -69,14 +80,15 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--runs", type=int, default=5)
     options.add_argument("--seconds", type=int, default=5)
-    options.add_argument("--only", choices=("http", "coap"))
+    options.add_argument("--only", choices=("http", "coap", "tcp"))
     options = options.parse_args()
     works = {name: work for name, work in WORKS.items() if name.startswith(options.only or "")}
     if "http" in works and not shutil.which("wrk"):
         sys.exit("wrk is missing: apt-get install wrk")
     work = tempfile.mkdtemp(prefix="plimsoll-bench-")
     servers = dict.fromkeys(server for server, _, _ in works.values())
-    build(work, [*servers] + ["coap_floor", "coap_loop"] * ("coap" in works))
+    floors = [name for name in ("coap_floor", "coap_tcp_floor") if name.replace("floor", "sink") in servers]
+    build(work, [*servers, *floors] + ["coap_loop"] * bool(floors))
     costs = {}
     for run in range(options.runs):
         for protocol, (server, _, tools) in works.items():
