@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Plimsoll beside wrk (HTTP) and beside a client loop of libcoap (CoAP), on the same work, interleaved.
+"""Plimsoll beside wrk (HTTP), beside a client loop of libcoap (CoAP), and beside that and one on Californium (CoAP over TCP), on the
+same work, interleaved.
 
     bench/requests.py [--runs N] [--seconds S] [--only http|coap|tcp]
 
@@ -8,11 +9,13 @@ request under way on each, and over CoAP also over one socket with 100 under way
 of the processor time (user + system, of the tool's own processes) per request that the server counted. The tool has
 processor 0, the server processor 1.
 """
-import argparse, os, shutil, statistics, sys, tempfile
+import argparse, os, shutil, statistics, subprocess, sys, tempfile
+from pathlib import Path
 
 from run import BUILT, CONNECTIONS, Sink, build, measured
 
 SIZE = 16
+HERE = Path(__file__).parent.resolve()
 
 
 def plimsoll(scheme, more=""):
@@ -58,10 +61,20 @@ def over(sockets, more=""):
     }
 
 
+def californium(connections):
+    def command(work, port, seconds):
+        under_way = str(CONNECTIONS // connections)
+        libraries = f"{HERE}/coap_tcp_peer/target/lib/*"
+        return ["java", "-cp", libraries, "Loop", str(port), str(connections), str(seconds), str(SIZE), under_way]
+
+    return command
+
+
 def over_tcp(connections, more=""):
     return {
         "floor": coap("coap_tcp_floor", connections),
         "libcoap's loop": coap("coap_loop", connections, "tcp"),
+        "californium": californium(connections),
         "plimsoll": plimsoll("coap+tcp", more),
     }
 
@@ -88,6 +101,8 @@ def main():
     work = tempfile.mkdtemp(prefix="plimsoll-bench-")
     servers = dict.fromkeys(server for server, _, _ in works.values())
     floors = [name for name in ("coap_floor", "coap_tcp_floor") if name.replace("floor", "sink") in servers]
+    if "coap_tcp_sink" in servers:
+        subprocess.run(["mvn", "-q", "-B", "-f", HERE / "coap_tcp_peer", "package"], check=True)
     build(work, [*servers, *floors] + ["coap_loop"] * bool(floors))
     costs = {}
     for run in range(options.runs):
