@@ -31,7 +31,7 @@ pub use relay::{LONGEST_RELAY_DELAY, RelayPlan, SHORTEST_RELAY_PERIOD};
 pub use roles::{
     AnswerPlan, Capture, CaptureFrom, ControllerProtocol, DeliveryContract, DeviceRole, ListenerRole,
     NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan,
-    StepPlan,
+    ServePlan, StepPlan,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use token::{Grant, TokenEndpoint, TokenPlan};

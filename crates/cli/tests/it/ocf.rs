@@ -78,6 +78,21 @@ fn messages_go_through_a_real_kafka_once_and_in_order() {
     assert!(components.contains("kafka_2.13-"), "{components}");
 }
 
+/// Queries reach the devices over the devices' own connections.
+#[test]
+fn queries_are_relayed_to_devices() {
+    let bench = Bench::beside_others();
+    let more = "northbound: { rate: 50, queriers: 4 }";
+    let platform = "{ profile: ocf-target, mapping: relayed }";
+    let text =
+        scenario(platform, (10, 0, 50), more).replace("delivered: \">= 1 %\"", "query_p99: \"< 30 s\"");
+    let finished = bench.run(&text).judged();
+    let level = finished.level(0);
+    assert!(count(level, "queries") > 50, "{level:#}");
+    assert_eq!(count(level, "queries_answered"), count(level, "queries"), "{level:#}");
+    assert_eq!(count(level, "acknowledged"), count(level, "sent"), "{level:#}");
+}
+
 #[test]
 fn who_is_not_signed_up_is_told_at_which_step() {
     let bench = Bench::beside_others();

@@ -186,6 +186,17 @@ impl Side {
         Some(came)
     }
 
+    /// Asks the client.
+    fn ask(&mut self, code: u8, token: &[u8], path: &str, observe: Option<u32>) {
+        let (mut list, mut options, mut out) = (OptionList::new(), Vec::new(), Vec::new());
+        list.add_target(path.as_bytes());
+        observe.iter().for_each(|number| list.add_number(option::OBSERVE, *number));
+        list.encode(&mut options);
+        let kind = Kind::NonConfirmable;
+        stream::encode(&Message { kind, code, id: 0, token, options: &options, payload: &[] }, &mut out);
+        self.socket.write_all(&out).unwrap();
+    }
+
     fn say(&mut self, code: u8, token: &[u8], numbers: &[(u16, u32)], payload: &[u8]) {
         self.socket.write_all(&bytes(code, token, numbers, payload)).unwrap();
     }

@@ -23,6 +23,7 @@ device:
       body: '{"di": "d{device}", "login": true}'
       expect: [204]
     - { method: GET, path: /welcome }
+  serves: { path: "/state/{device}", body_format: cbor, body: '{"of": {device}}' }
   request: { path: "/in/{device}", body_format: cbor, body: '{"n": {device}, "value": "{message}"}' }
 subscriber:
   observes: { path: "/out/{device}" }
@@ -96,6 +97,35 @@ fn marker(device: u32, sequence: u32) -> String {
     let mut text = Vec::new();
     Marker { run: RunId::from_bits(7).tag(), device, sequence }.write_ascii(&mut text);
     String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn a_device_answers_what_it_is_asked_over_its_connection() {
+    let mut rig = devices(1, "");
+    let mut side = settled(&mut rig);
+    for answer in [code::CHANGED, code::CONTENT] {
+        let asked = rig.next(&mut side);
+        side.say(answer, &asked.token, &[], b"");
+    }
+    rig.until(|rig| rig.count(is_ready) == 1);
+    rig.events.clear();
+    for (asked, observe, expected) in
+        [("/state/0", Some(0), code::CONTENT), ("/state/1", None, code::NOT_FOUND)]
+    {
+        side.ask(code::GET, b"abcdefgh", asked, observe);
+        let answer = rig.next(&mut side);
+        assert_eq!(
+            (answer.code, &answer.token[..], path(&answer).as_str()),
+            (expected, &b"abcdefgh"[..], asked)
+        );
+        assert_eq!(answer.message().number(option::OBSERVE), observe);
+        if expected == code::CONTENT {
+            assert_eq!(value(&answer), json!({"of": 0}));
+        }
+    }
+    side.ask(code::DELETE, b"x", "/state/0", None);
+    assert_eq!(rig.next(&mut side).code, code::NOT_FOUND);
+    assert_eq!(rig.count(|event| matches!(event, Event::Stray)), 2, "what it has not got");
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub struct DeviceRole {
     pub request: Option<RequestPlan>,
     /// The requests with which each connection begins.
     pub log_in: Vec<RequestPlan>,
+    /// What it answers when it is asked itself; `None` where it serves nothing.
+    pub serves: Option<ServePlan>,
     /// What stands around a message; `None` sends the message as it is.
     pub envelope: Option<Template>,
     /// How the platform answers a message by a message of its own, over MQTT.
@@ -196,6 +198,17 @@ pub struct ObservePlan {
     pub of_each_device: bool,
     /// The requests with which a connection begins, where there is one.
     pub log_in: Vec<RequestPlan>,
+}
+
+/// A resource of CoAP that a device has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServePlan {
+    /// Its path.
+    pub path: Template,
+    /// Options of the answer, in the order of their numbers.
+    pub options: Vec<OptionPlan>,
+    /// What it answers.
+    pub body: Template,
 }
 
 /// A value taken out of an answer.

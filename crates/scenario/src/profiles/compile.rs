@@ -6,11 +6,11 @@ pub(crate) mod token;
 use crate::plan::{
     AnswerPlan, Capture, CaptureFrom, CapturedName, ControllerProtocol, DeviceRole, Each, ListenerRole,
     MarkerForm, NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol,
-    RequestPlan, RolePlan, StepPlan, Template,
+    RequestPlan, RolePlan, ServePlan, StepPlan, Template,
 };
 use crate::profiles::roles::{
-    Answer, BodyFormat, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Request, Roles, Speaks,
-    Step, Subscriber,
+    Answer, BodyFormat, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Request, Roles, Serves,
+    Speaks, Step, Subscriber,
 };
 use plimsoll_codec::credentials::names_secret;
 use plimsoll_template::Names;
@@ -87,18 +87,8 @@ impl Compiler<'_> {
                     let help = "keep one: a subscriber is notified in one way".to_owned();
                     self.error("subscriber.observes", "`listens` and `observes` exclude each other", help);
                 }
-                let request = Request {
-                    port: None,
-                    method: "GET".into(),
-                    path: observes.path.clone(),
-                    headers: BTreeMap::new(),
-                    options: observes.options.clone(),
-                    body: None,
-                    body_format: BodyFormat::Text,
-                    expect: Vec::new(),
-                    retry: Vec::new(),
-                    retry_lost: false,
-                };
+                let (path, options) = (observes.path.clone(), observes.options.clone());
+                let request = Request { path, options, ..Request::get() };
                 let request = (&request, Protocol::Coap);
                 let request = self.request(request, OBSERVE, "subscriber.observes", &plan.captured);
                 let of_each_device = request.path.pieces.contains(&Piece::Device);
@@ -343,6 +333,7 @@ impl Compiler<'_> {
             protocol: Some(protocol),
             request,
             log_in,
+            serves: device.serves.as_ref().map(|serves| self.serves(serves, protocol, captured)),
             envelope,
             answer,
             largest: device.largest.as_ref().map(|largest| largest.0.0),
@@ -416,6 +407,24 @@ impl Compiler<'_> {
                 ControllerProtocol::Http => {}
             }
         }
+    }
+
+    /// What a device answers.
+    fn serves(&mut self, serves: &Serves, protocol: Protocol, captured: &[CapturedName]) -> ServePlan {
+        if protocol != Protocol::CoapTcp {
+            let help = "remove it, or let devices speak `coap_tcp`".to_owned();
+            self.error(
+                "device.serves",
+                "only devices of CoAP over TCP are asked over their connection",
+                help,
+            );
+        }
+        let Serves { path, body, body_format } = serves.clone();
+        let request = Request { path, body: Some(body), body_format, ..Request::get() };
+        let request = (&request, Protocol::CoapTcp);
+        let RequestPlan { path, options, body, .. } =
+            self.request(request, LOG_IN[0], "device.serves", captured);
+        ServePlan { path, options, body }
     }
 
     /// The requests with which a connection begins.

@@ -163,6 +163,24 @@ pub(crate) struct Request {
     pub retry_lost: bool,
 }
 
+impl Request {
+    /// A GET of nothing yet.
+    pub(crate) fn get() -> Request {
+        Request {
+            port: None,
+            method: "GET".into(),
+            path: String::new(),
+            headers: BTreeMap::new(),
+            options: BTreeMap::new(),
+            body: None,
+            body_format: BodyFormat::Text,
+            expect: Vec::new(),
+            retry: Vec::new(),
+            retry_lost: false,
+        }
+    }
+}
+
 fn post() -> String {
     "POST".into()
 }
@@ -206,6 +224,9 @@ pub(crate) struct Device {
     /// devices share, they are those of its first device. Variables: `{run}`, `{device}`, and what set-up steps captured.
     #[serde(default)]
     pub log_in: Vec<Request>,
+    /// CoAP over TCP: what it answers when it is asked itself, over its own connection.
+    #[serde(default)]
+    pub serves: Option<Serves>,
     /// MQTT: the topic of its messages. A scenario that writes `message.target` has its own.
     #[serde(default)]
     pub topic: Option<String>,
@@ -233,6 +254,20 @@ pub(crate) struct Device {
     /// refused.
     #[serde(default)]
     pub configuration: BTreeMap<String, String>,
+}
+
+/// A resource that a device has, which the platform may ask for with GET. The answer repeats the path, and the number of an observation.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Serves {
+    /// Its path. Variables: `{run}` and `{device}`.
+    pub path: String,
+    /// What it answers. Variables: `{run}`, `{device}`, `{random:..}`, `{time}`, and what set-up steps captured.
+    pub body: String,
+    /// What the body becomes on the way.
+    #[serde(default)]
+    pub body_format: BodyFormat,
 }
 
 /// How a platform answers over MQTT: the device subscribes to a topic at which JSON comes that names the request.

@@ -60,8 +60,8 @@ pub enum Incoming<'a> {
     LogIn(Message<'a>),
     /// Any other answer.
     Answer(Message<'a>),
-    /// A request, which a client does not serve.
-    Request,
+    /// A request.
+    Request(Message<'a>),
 }
 
 /// See the module.
@@ -360,12 +360,7 @@ impl Connection {
             // An empty message is ignored (section 3.4), and so is a signal that we do not know or did not wait for.
             code::EMPTY => {}
             code if signal::is_signal(code) => {}
-            code if code >> 5 == 0 => {
-                if !self.out.is_full() {
-                    say(code::NOT_FOUND, message.token, &OptionList::new(), self.out.bytes());
-                }
-                taker(Incoming::Request, at);
-            }
+            code if code >> 5 == 0 => taker(Incoming::Request(*message), at),
             _ if self.state == State::LoggingIn => taker(Incoming::LogIn(*message), at),
             _ => taker(Incoming::Answer(*message), at),
         }

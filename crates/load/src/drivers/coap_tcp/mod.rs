@@ -8,6 +8,7 @@ mod connection;
 mod exchanges;
 mod log_in;
 mod observer;
+mod serving;
 
 use super::coap::requests::Requests;
 use super::coap::transfer::Order;
@@ -20,9 +21,10 @@ use connection::{Connection, Incoming, Stamp, State};
 use exchanges::{Exchanges, Standing, slip};
 use log_in::LogIn;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::Protocol;
+use plimsoll_scenario::plan::{Protocol, ServePlan};
 use plimsoll_stats::distribution::random;
 use rustix::event::epoll::EventFlags;
+use serving::{Asked, Serving};
 use std::cmp::Reverse;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -44,6 +46,7 @@ pub struct CoapTcpDriver {
     connections: Vec<Connection>,
     exchanges: Exchanges,
     log_in: LogIn,
+    serving: Serving,
     /// Whether nobody asks for connections, which queries need all the same.
     opens_by_itself: bool,
     timers: Timers<Wake>,
@@ -79,7 +82,9 @@ impl CoapTcpDriver {
         let count = plan.coap.sockets.map_or(owned, |all| (all.div_ceil(share.of) as usize).min(owned));
         let log_in = LogIn::new(context, &plan.platform.roles.device.log_in);
         let requests = Requests::new(plan, run, run_context)?;
-        CoapTcpDriver::with(context, (requests, log_in), (owned, count, plan.coap.outstanding), false)
+        let serves = plan.platform.roles.device.serves.clone();
+        let sizes = (owned, count, plan.coap.outstanding);
+        CoapTcpDriver::with(context, (requests, log_in, serves), sizes, false)
     }
 
     /// A driver for so many queriers in all shards, which share a connection in each: a query is submitted as if it were a message.
@@ -90,12 +95,13 @@ impl CoapTcpDriver {
         let &DriverContext { ref plan, run, share, ref run_context, .. } = context;
         let log_in = LogIn::new(context, &plan.platform.roles.query_log_in);
         let requests = Requests::of_queries(plan, run, run_context)?;
-        CoapTcpDriver::with(context, (requests, log_in), (1, 1, queriers.div_ceil(share.of).max(1)), true)
+        let sizes = (1, 1, queriers.div_ceil(share.of).max(1));
+        CoapTcpDriver::with(context, (requests, log_in, None), sizes, true)
     }
 
     fn with(
         context: &DriverContext,
-        (requests, log_in): (Requests, LogIn),
+        (requests, log_in, serves): (Requests, LogIn, Option<ServePlan>),
         (devices, connections, outstanding): (usize, usize, u32),
         opens_by_itself: bool,
     ) -> std::io::Result<CoapTcpDriver> {
@@ -108,6 +114,7 @@ impl CoapTcpDriver {
             connections: (0..connections).map(|_| Connection::new(pauses, plan.coap.csm)).collect(),
             exchanges: Exchanges::new(about, outstanding, requests, pauses, devices, random),
             log_in,
+            serving: Serving::new(context, serves),
             opens_by_itself,
             timers: Timers::new(),
             unsent: Vec::new(),
@@ -144,6 +151,7 @@ impl CoapTcpDriver {
         let (log_in, asked) = (&self.log_in, connection.asked_to_log_in());
         let (mut traffic, mut came) = (Traffic::default(), std::mem::take(&mut self.came));
         let mut let_in: Option<(Nanos, Result<(), String>)> = None;
+        let mut asked_of_us: Vec<Asked> = Vec::new();
         let mut taker = |incoming: Incoming<'_>, (at, _): Stamp| match incoming {
             Incoming::Settled => let_in = Some((at, Ok(()))),
             Incoming::LogIn(message) => match log_in.answered(asked, &message, Client::Device(device)) {
@@ -151,7 +159,7 @@ impl CoapTcpDriver {
                 _ => slip("an answer to what was never asked", &mut came),
             },
             Incoming::Answer(message) => exchanges.answered(slot, &message, at, &mut traffic, &mut came),
-            Incoming::Request => slip("a request to a client", &mut came),
+            Incoming::Request(message) => asked_of_us.push(Asked::of(&message)),
         };
         let outcome = match connection.state {
             State::Connecting => connection.connected(now, &mut taker),
@@ -161,6 +169,15 @@ impl CoapTcpDriver {
             _ => Ok(()),
         };
         self.io.traffic += traffic;
+        for asked in asked_of_us {
+            // A platform that asks and does not read gets no more answers.
+            if connection.out.is_full() {
+                break;
+            }
+            if !self.serving.answer(&asked, device, connection.out.bytes()) {
+                slip("a request to a client", &mut came);
+            }
+        }
         let outcome = match let_in {
             Some((at, Ok(()))) if connection.log_in(&mut self.log_in, (device, 0)) => {
                 self.opened(slot, at, events);

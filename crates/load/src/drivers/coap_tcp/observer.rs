@@ -4,6 +4,7 @@
 use super::connection::{Connection, Incoming, Stamp, State};
 use super::exchanges::slip;
 use super::log_in::LogIn;
+use super::serving::{Asked, Serving};
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::coap::observer::hash;
@@ -39,6 +40,8 @@ pub struct ObserverDriver {
     plan: CoapPlan,
     role: ObservePlan,
     log_in: LogIn,
+    /// Subscribers have nothing that could be asked for.
+    serving: Serving,
     base: Vec<u8>,
     run: String,
     view: View,
@@ -124,6 +127,7 @@ impl ObserverDriver {
             plan: plan.coap.clone(),
             role: role.clone(),
             log_in: LogIn::new(context, &role.log_in),
+            serving: Serving::new(context, None),
             base: base.unwrap_or_default(),
             run: run.to_string(),
             view: View::of(run_context),
@@ -169,7 +173,7 @@ impl ObserverDriver {
         }
         let (log_in, asked, resources) = (&self.log_in, connection.asked_to_log_in(), self.resources);
         let mut let_in: Option<Result<(), String>> = None;
-        let (mut came, mut slips) = (Vec::new(), Vec::new());
+        let (mut came, mut slips, mut asked_of_us) = (Vec::new(), Vec::new(), Vec::new());
         let mut taker = |incoming: Incoming<'_>, at: Stamp| match incoming {
             Incoming::Settled => let_in = Some(Ok(())),
             Incoming::LogIn(message) => match log_in.answered(asked, &message, Client::Subscriber(number)) {
@@ -180,7 +184,7 @@ impl ObserverDriver {
                 Some(place) => came.push(take_in(place, &message, at)),
                 None => slip("an answer to what was never asked", &mut slips),
             },
-            Incoming::Request => slip("a request to a client", &mut slips),
+            Incoming::Request(message) => asked_of_us.push(Asked::of(&message)),
         };
         let now = self.io.clock.now();
         let outcome = match connection.state {
@@ -190,6 +194,14 @@ impl ObserverDriver {
             }
             _ => Ok(()),
         };
+        for asked in asked_of_us {
+            // A platform that asks and does not read gets no more answers.
+            if connection.out.is_full() {
+                break;
+            }
+            self.serving.answer(&asked, 0, connection.out.bytes());
+            slip("a request to a client", &mut slips);
+        }
         events.append(&mut slips);
         let outcome = match let_in {
             Some(Ok(())) if connection.log_in(&mut self.log_in, (0, number)) => {
