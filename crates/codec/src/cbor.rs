@@ -24,6 +24,9 @@ pub mod major {
 
 use major::{ARRAY, BYTES, MAP, NEGATIVE, SIMPLE, TAG, TEXT, UNSIGNED};
 
+/// `application/cbor`, as a content format of CoAP (RFC 7252 section 12.3).
+pub const CONTENT_FORMAT: u32 = 60;
+
 /// The first byte of what ends an array or a map whose length is not said.
 const BREAK: u8 = 0xff;
 /// An array or a map whose length is not said.

@@ -335,10 +335,8 @@ impl Platform {
         ports.extend(plan.ports.iter().map(|(name, port)| (name.clone(), *port)));
         let spoken = plan.roles.controller.protocol();
         let speaking = plan.profile.components.iter().find_map(|component| component.port(spoken).cloned());
-        let named = speaking.and_then(|name| ports.get(&name)).or_else(|| {
-            let http = || ports.get("http");
-            (spoken == Protocol::Http).then(http).flatten()
-        });
+        let http = ports.get("http").filter(|_| spoken == Protocol::Http);
+        let named = speaking.and_then(|name| ports.get(&name)).or(http);
         let by_itself = match named {
             Some(&port) => Some(port),
             None => (plan.protocol() == spoken).then_some(devices.port()),

@@ -6,6 +6,7 @@ pub(crate) mod http;
 
 use coap_tcp::{Patience, Session};
 use plimsoll_codec::cbor;
+use plimsoll_codec::coap::OptionList;
 use plimsoll_codec::hiding::cut;
 use plimsoll_load::clock::wall_nanos;
 use plimsoll_load::run_context::Token;
@@ -310,7 +311,7 @@ pub(crate) struct Rendered {
     /// Header fields of HTTP.
     pub headers: Vec<(String, Vec<u8>)>,
     /// Options of CoAP beside path and query.
-    pub options: Vec<(u16, Vec<u8>)>,
+    pub options: OptionList,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -447,22 +448,18 @@ fn write(
             (format!("{scheme}://{address}{base}{path}"), base)
         }
     };
-    let value = |value: &OptionValue, render: &mut dyn FnMut(&Template) -> Vec<u8>| match value {
-        OptionValue::Number(number) => {
-            let zeros = number.leading_zeros() as usize / 8;
-            number.to_be_bytes().get(zeros..).unwrap_or_default().to_vec()
+    let mut options = OptionList::new();
+    for option in &request.options {
+        match &option.value {
+            OptionValue::Number(number) => options.add_number(option.number, *number),
+            OptionValue::Text(text) => options.add(option.number, &render(text)),
         }
-        OptionValue::Text(text) => render(text),
-    };
+    }
     Rendered {
         url,
         path: format!("{base}{path}"),
         headers: request.headers.iter().map(|(name, value)| (name.clone(), render(value))).collect(),
-        options: request
-            .options
-            .iter()
-            .map(|option| (option.number, value(&option.value, &mut render)))
-            .collect(),
+        options,
         body: render(&request.body),
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::controller::{self, Rendered, Unanswered};
 use crate::secrets::{Secrets, encoded, shown};
+use plimsoll_codec::coap::OptionList;
 use plimsoll_codec::hiding::{cut, hide};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_scenario::plan::{Grant, Plan, TokenEndpoint, TokenPlan};
@@ -254,7 +255,7 @@ impl<'a> Keeper<'a> {
             url: self.url.clone(),
             path: String::new(),
             headers,
-            options: Vec::new(),
+            options: OptionList::new(),
             body: body.join("&").into_bytes(),
         };
         let url = || self.url.clone();

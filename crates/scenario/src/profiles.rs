@@ -289,14 +289,14 @@ fn check_roles(profile: &ProfileConfig, root: &Node, found: &mut Diagnostics) {
         found.push(Diagnostic::new(root.locate("mapping"), message).help(help));
     }
     let mut told: Vec<(String, RoleError)> = Vec::new();
-    let mut compile = |roles: &Roles, prefix: &str, is_own: &dyn Fn(&str) -> bool| {
+    let mut compile = |roles: &Roles, prefix: &dyn Fn(&str) -> String| {
         // A scenario may bring the access token that a profile only speaks of.
         let variables = &profile.variables;
         let mut compiler = Compiler { variables, token: true, columns: None, errors: Vec::new() };
         compiler.roles(roles);
-        let role = |path: &str| path.split('.').next().is_some_and(is_own);
-        for error in compiler.errors.into_iter().filter(|error| role(&error.path)) {
-            let error = (format!("{prefix}{}", error.path), error);
+        for error in compiler.errors {
+            let role = error.path.split('.').next().unwrap_or_default();
+            let error = (format!("{}{}", prefix(role), error.path), error);
             if !told.contains(&error) {
                 told.push(error);
             }
@@ -304,13 +304,12 @@ fn check_roles(profile: &ProfileConfig, root: &Node, found: &mut Diagnostics) {
     };
     let of_profile = profile.roles();
     if profile.mappings.is_empty() {
-        compile(&of_profile, "", &|_| true);
+        compile(&of_profile, &|_| String::new());
     }
     // A role may need what another one says, the profile's or the mapping's.
     for (name, roles) in &profile.mappings {
         let together = roles.clone().or(&of_profile);
-        compile(&together, &format!("mappings.{name}."), &|role| roles.has(role));
-        compile(&together, "", &|role| !roles.has(role));
+        compile(&together, &|role| if roles.has(role) { format!("mappings.{name}.") } else { String::new() });
     }
     for (path, RoleError { message, help, .. }) in told {
         found.push(Diagnostic::new(root.locate(&path), message).help(help));

@@ -48,6 +48,12 @@ impl Block {
         Block { number, more, ..self }
     }
 
+    /// The block behind those of a message with so many bytes of them; `None` where these are less than one.
+    pub fn following(self, bytes: usize) -> Option<Block> {
+        let came = if self.is_many() { bytes / usize::from(self.size()) } else { 1 };
+        (came > 0).then(|| self.at(self.number.saturating_add(came as u32), false))
+    }
+
     /// Whether its message carries many blocks.
     pub fn is_many(self) -> bool {
         self.exponent == MANY
@@ -86,6 +92,9 @@ mod tests {
         assert_eq!(Block::from_number(7), None);
         let many = Block::many(5, true);
         assert_eq!((many.to_number(), many.begin(), Block::of_stream(0x5f)), (0x5f, 5_120, Some(many)));
+        assert_eq!(many.following(3_000).map(|next| (next.number, next.is_many())), Some((7, true)));
+        assert_eq!(many.following(1_023), None);
+        assert_eq!(Block::new(5, true, 64).following(64), Some(Block::new(6, false, 64)));
         assert_eq!(Block::from_number(1 << 24), None);
     }
 

@@ -88,6 +88,11 @@ pub mod code {
         u16::from(code >> 5) * 100 + u16::from(code & 0x1f)
     }
 
+    /// A code as the standard writes it, such as 4.04.
+    pub fn dotted(code: u8) -> String {
+        format!("{}.{:02}", code >> 5, code & 0x1f)
+    }
+
     /// The code of such a number; `None` where no code is that: classes end at 7, details at 31.
     pub fn of_status(status: u16) -> Option<u8> {
         let (class, detail) = (status / 100, status % 100);
@@ -125,6 +130,23 @@ pub struct Message<'a> {
     pub payload: &'a [u8],
 }
 
+/// A message that is kept beyond the bytes that it came in. Its type and its id are not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptMessage {
+    code: u8,
+    token: Vec<u8>,
+    options: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl KeptMessage {
+    /// The same message, as it came over a stream.
+    pub fn message(&self) -> Message<'_> {
+        let KeptMessage { code, token, options, payload } = self;
+        Message { kind: Kind::NonConfirmable, code: *code, id: 0, token, options, payload }
+    }
+}
+
 /// A datagram that is no CoAP message (RFC 7252 section 3 calls it a message format error).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no CoAP message")]
@@ -159,6 +181,16 @@ impl<'a> Message<'a> {
             Some((_, payload)) => payload,
         };
         Ok(Message { kind, code, id: u16::from_be_bytes([high, low]), token, options, payload })
+    }
+
+    /// A copy that outlives the bytes that it came in.
+    pub fn keep(&self) -> KeptMessage {
+        KeptMessage {
+            code: self.code,
+            token: self.token.to_vec(),
+            options: self.options.to_vec(),
+            payload: self.payload.to_vec(),
+        }
     }
 
     /// Appends the message. A token beyond 8 bytes is cut.

@@ -218,19 +218,18 @@ impl Connection {
     ) -> Result<Option<Answer>, String> {
         let until = Instant::now() + patience.timeout;
         let (mut next, mut body) = (None, Vec::new());
+        let code = code::method(method).ok_or_else(|| format!("CoAP has no method {method}"))?;
         loop {
             let token = self.next_token.to_be_bytes();
             self.next_token = self.next_token.wrapping_add(1);
-            let mut list = OptionList::new();
+            let mut list = written.options.clone();
             list.add_target(written.path.as_bytes());
-            written.options.iter().for_each(|(number, value)| list.add(*number, value));
             if let Some(block) = next {
                 list.add_number(option::BLOCK2, block);
             }
             let mut options = Vec::new();
             list.encode(&mut options);
             let payload = if next.is_none() { &written.body[..] } else { &[] };
-            let code = code::method(method).ok_or_else(|| format!("CoAP has no method {method}"))?;
             let request = Message {
                 kind: Kind::NonConfirmable,
                 code,
@@ -255,15 +254,10 @@ impl Connection {
             body.extend_from_slice(&answer.payload);
             match answer.block.filter(|block| block.more) {
                 Some(block) if (body.len() as u64) < LARGEST_ANSWER => {
-                    let came =
-                        if block.is_many() { answer.payload.len() / usize::from(block.size()) } else { 1 };
-                    if came == 0 {
-                        return Err(
-                            "the platform gave less than a block of its answer, and says that more follows"
-                                .into(),
-                        );
-                    }
-                    next = Some(block.at(block.number + came as u32, false).to_number());
+                    let following = block.following(answer.payload.len()).ok_or(
+                        "the platform gave less than a block of its answer, and says that more follows",
+                    )?;
+                    next = Some(following.to_number());
                 }
                 _ => return Ok(Some((code::status(answer.code), headers(&answer.options), body))),
             }

@@ -12,6 +12,8 @@ use crate::profiles::roles::{
     Answer, BodyFormat, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Request, Roles, Serves,
     Speaks, Step, Subscriber,
 };
+use plimsoll_codec::cbor;
+use plimsoll_codec::coap::option;
 use plimsoll_codec::credentials::names_secret;
 use plimsoll_template::Names;
 use std::collections::BTreeMap;
@@ -30,17 +32,12 @@ pub(crate) struct RoleError {
 const STEP: &[&str] = &["run", "device", "subscriber", "listener", "random", "feed", "time"];
 const ITEM: &[&str] = &["run", "item", "random", "time"];
 const OBSERVE: &[&str] = &["run", "device", "subscriber"];
-/// Beside those, what a step has only where somebody is meant.
-const LOG_IN: [&[&str]; 3] = [
-    &["run", "device", "random", "time"],
-    &["run", "subscriber", "random", "time"],
-    &["run", "random", "time"],
-];
+/// What connections of devices, of subscribers and of queriers begin with, and what devices answer.
+const OF_DEVICE: &[&str] = &["run", "device", "random", "time"];
+const OF_SUBSCRIBER: &[&str] = &["run", "subscriber", "random", "time"];
+const OF_QUERIER: &[&str] = &["run", "random", "time"];
 const MESSAGE: &[&str] = &["run", "device", "sequence", "marker", "time", "random", "feed", "message"];
 const TOKEN: &str = "token";
-/// The option of CoAP that says what a body is, and its number for CBOR (RFC 7252 section 12.3).
-const CONTENT_FORMAT: u16 = plimsoll_codec::coap::option::CONTENT_FORMAT;
-const CBOR: u32 = 60;
 const QUERY: &[&str] = &["run", "device", "random", "feed", "time"];
 
 /// What compiling needs to know.
@@ -93,7 +90,7 @@ impl Compiler<'_> {
                 let request = self.request(request, OBSERVE, "subscriber.observes", &plan.captured);
                 let of_each_device = request.path.pieces.contains(&Piece::Device);
                 let protocol = roles.device.as_ref().map(|device| device.speaks.0);
-                let whose = ("subscriber.log_in", LOG_IN[1], protocol);
+                let whose = ("subscriber.log_in", OF_SUBSCRIBER, protocol);
                 let log_in = self.log_in(&subscriber.log_in, whose, &plan.captured);
                 let RequestPlan { path, options, .. } = request;
                 let port = observes.port.clone();
@@ -113,7 +110,7 @@ impl Compiler<'_> {
             let spoken = protocol.filter(|protocol| *protocol == Protocol::CoapTcp).unwrap_or(Protocol::Http);
             let request = (&querier.request, spoken);
             plan.query = Some(self.request(request, QUERY, "querier.request", &plan.captured));
-            let whose = ("querier.log_in", LOG_IN[2], protocol);
+            let whose = ("querier.log_in", OF_QUERIER, protocol);
             plan.query_log_in = self.log_in(&querier.log_in, whose, &plan.captured);
         }
         for slot in in_secret_places(&plan) {
@@ -327,7 +324,7 @@ impl Compiler<'_> {
             request
         });
         let answer = device.answer.as_ref().and_then(|answer| self.answer(answer, protocol, captured));
-        let whose = ("device.log_in", LOG_IN[0], Some(protocol));
+        let whose = ("device.log_in", OF_DEVICE, Some(protocol));
         let log_in = self.log_in(&device.log_in, whose, captured);
         DeviceRole {
             protocol: Some(protocol),
@@ -423,7 +420,7 @@ impl Compiler<'_> {
         let request = Request { path, body: Some(body), body_format, ..Request::get() };
         let request = (&request, Protocol::CoapTcp);
         let RequestPlan { path, options, body, .. } =
-            self.request(request, LOG_IN[0], "device.serves", captured);
+            self.request(request, OF_DEVICE, "device.serves", captured);
         ServePlan { path, options, body }
     }
 
@@ -505,8 +502,10 @@ impl Compiler<'_> {
         }
         if request.body_format == BodyFormat::Cbor {
             let is_http = protocol == Protocol::Http;
-            if !is_http && !options.iter().any(|option: &OptionPlan| option.number == CONTENT_FORMAT) {
-                options.push(OptionPlan { number: CONTENT_FORMAT, value: OptionValue::Number(CBOR) });
+            if !is_http && !options.iter().any(|option: &OptionPlan| option.number == option::CONTENT_FORMAT)
+            {
+                let value = OptionValue::Number(cbor::CONTENT_FORMAT);
+                options.push(OptionPlan { number: option::CONTENT_FORMAT, value });
             }
             if is_http && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
                 let value = Template { pieces: vec![Piece::Text("application/cbor".into())] };

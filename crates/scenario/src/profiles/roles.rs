@@ -423,7 +423,7 @@ pub(crate) struct Querier {
     /// Over CoAP over TCP: the requests with which a connection begins, in order. Variables: `{run}`, and what set-up steps captured.
     #[serde(default)]
     pub log_in: Vec<Request>,
-    /// The request, over HTTP, or over CoAP over TCP where devices speak that. Variables: `{run}`, `{device}` (one of the devices, by chance), `{random:..}`,
-    /// `{feed:COLUMN}`, and what set-up steps captured.
+    /// The request, over HTTP, or over CoAP over TCP where devices speak that. Variables: `{run}`, `{device}` (one of the
+    /// devices, by chance), `{random:..}`, `{feed:COLUMN}`, and what set-up steps captured.
     pub request: Request,
 }

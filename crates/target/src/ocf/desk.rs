@@ -9,9 +9,6 @@ use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
 use serde_json::Value;
 
-/// `application/cbor` (RFC 7252 section 12.3).
-pub const CBOR: u32 = 60;
-
 /// See the module.
 pub struct Desk {
     pub links: Links,
@@ -32,7 +29,7 @@ impl Desk {
         }
         let mut body = Vec::new();
         if let Some(payload) = payload {
-            list.add_number(option::CONTENT_FORMAT, CBOR);
+            list.add_number(option::CONTENT_FORMAT, cbor::CONTENT_FORMAT);
             cbor::write_json(payload, &mut body);
         }
         self.count(code);
@@ -91,11 +88,9 @@ pub fn text<'a>(map: &'a Value, key: &str) -> Option<&'a str> {
 
 /// The value of a name in the query. Several may stand in one option, divided by semicolons.
 pub fn query(request: &Message<'_>, name: &str) -> Option<String> {
-    let values = request.options().filter(|(number, _)| *number == option::URI_QUERY);
-    let texts = values.map(|(_, value)| String::from_utf8_lossy(value).into_owned());
-    let pairs: Vec<String> =
-        texts.flat_map(|text| text.split(';').map(str::to_owned).collect::<Vec<_>>()).collect();
-    pairs.iter().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+    let mut values = request.options().filter(|(number, _)| *number == option::URI_QUERY);
+    let of_pair = |pair: &str| pair.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
+    values.find_map(|(_, value)| String::from_utf8_lossy(value).split(';').find_map(of_pair))
 }
 
 /// Whether a request asks to be notified (0), or not to be any more (1).

@@ -4,7 +4,7 @@ use super::desk::{Desk, map_of, observe, text};
 use super::links::Links;
 use super::{OcfError, Server, Upstreams};
 use plimsoll_codec::cbor;
-use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
+use plimsoll_codec::coap::{KeptMessage, Kind, Message, OptionList, code, option};
 use plimsoll_model::Nanos;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -72,7 +72,7 @@ enum Then {
     /// It lets the client out.
     SignOut,
     /// It allows a request to a device, which is kept.
-    Allow { di: String, code: u8, options: Vec<u8>, payload: Vec<u8> },
+    Allow { di: String, request: KeptMessage },
     /// It comes from a device.
     Route { di: String },
 }
@@ -113,12 +113,12 @@ impl Interface {
     /// Passes a request on; refuses it where nobody is there.
     fn pass(&mut self, client: u64, request: &Message<'_>, to: Option<u64>, then: Then, desk: &mut Desk) {
         let Some(to) = to else { return desk.refuse(client, request, code::SERVICE_UNAVAILABLE) };
-        self.next_token += 1;
-        let token = self.next_token.to_be_bytes();
-        let observes = (observe(request) == Some(0)).then(|| request.options.to_vec());
         if observe(request) == Some(1) {
             return self.stop_observing(client, request, to, desk);
         }
+        self.next_token += 1;
+        let token = self.next_token.to_be_bytes();
+        let observes = (observe(request) == Some(0)).then(|| request.options.to_vec());
         let token_of_client = request.token.to_vec();
         self.passed.insert(
             self.next_token,
@@ -142,15 +142,8 @@ impl Interface {
 
     /// A request to a device, once it is known that the client may ask.
     fn route(&mut self, passed: &Passed, answer: &Message<'_>, desk: &mut Desk) {
-        let Then::Allow { di, code, options, payload } = &passed.then else { return };
-        let asked = Message {
-            kind: Kind::NonConfirmable,
-            code: *code,
-            id: 0,
-            token: &passed.token,
-            options,
-            payload,
-        };
+        let Then::Allow { di, request } = &passed.then else { return };
+        let asked = request.message();
         let policy = cbor::to_json(answer.payload).ok();
         if policy.as_ref().and_then(|policy| text(policy, "gp")) != Some("Allowed") {
             return desk.refuse(passed.client, &asked, code::UNAUTHORIZED);
@@ -210,7 +203,6 @@ impl Server for Interface {
         if path == PING {
             return desk.answer(link, request, code::CONTENT, Some(&json!({ "inarray": [1, 2, 4, 8] })));
         }
-        let map = map_of(request);
         let is_open = OPEN.contains(&path.as_str()) || path == SESSION;
         let client = self.clients.get(&link);
         if !is_open && client.is_none_or(|client| client.until <= desk.at) {
@@ -226,12 +218,7 @@ impl Server for Interface {
         if let (Some(rest), Some(client)) = (path.strip_prefix(ROUTE), client) {
             let di = rest.split('/').next().unwrap_or_default().to_owned();
             let user = client.user.clone();
-            let then = Then::Allow {
-                di: di.clone(),
-                code: request.code,
-                options: request.options.to_vec(),
-                payload: request.payload.to_vec(),
-            };
+            let then = Then::Allow { di: di.clone(), request: request.keep() };
             let mut list = OptionList::new();
             list.add_target(format!("/oic/acl/verify?sid={user};di={di};rm=GET;uri=/").as_bytes());
             let mut options = Vec::new();
@@ -240,12 +227,14 @@ impl Server for Interface {
             let to = self.upstream(place, desk);
             return self.pass(link, &ask, to, then, desk);
         }
-        let then = match (path.as_str(), &map) {
-            (SESSION, Some(map)) if map.get("login") == Some(&Value::Bool(true)) => Then::SignIn {
-                di: text(map, "di").unwrap_or_default().to_owned(),
-                user: text(map, "uid").unwrap_or_default().to_owned(),
+        // Only what is said of sessions is looked into.
+        let map = if path == SESSION { map_of(request).unwrap_or_default() } else { Value::Null };
+        let then = match map.get("login") {
+            Some(Value::Bool(true)) => Then::SignIn {
+                di: text(&map, "di").unwrap_or_default().to_owned(),
+                user: text(&map, "uid").unwrap_or_default().to_owned(),
             },
-            (SESSION, Some(map)) if map.get("login") == Some(&Value::Bool(false)) => Then::SignOut,
+            Some(Value::Bool(false)) => Then::SignOut,
             _ => Then::Pass,
         };
         let to = self.upstream(place, desk);

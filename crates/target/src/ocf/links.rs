@@ -128,10 +128,7 @@ impl Links {
 
     /// Takes in a connection, made or accepted.
     pub fn welcome(&mut self, stream: TcpStream) -> std::io::Result<u64> {
-        // The id is known once there is a place.
-        let mut waiting = Some(stream);
         let id = self.links.insert_with(|id| {
-            let stream = waiting.take().ok_or(std::io::ErrorKind::NotConnected)?;
             let peer = Peer::new(stream, id, &self.epoll)?;
             Ok::<Link, std::io::Error>(Link {
                 peer,

@@ -1,10 +1,11 @@
 //! The message queue: topics, those that observe them, and what is published.
 
-use super::desk::{CBOR, Desk, map_of, observe};
+use super::desk::{Desk, map_of, observe};
 use super::kafka::{Event, Kafka};
 use super::links::Links;
 use super::{OcfError, Queue, Server};
-use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
+use plimsoll_codec::cbor;
+use plimsoll_codec::coap::{KeptMessage, Message, OptionList, code, option};
 use plimsoll_model::Nanos;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -19,8 +20,8 @@ pub struct MessageQueue {
     topics: BTreeMap<String, Topic>,
     kafka: Option<Kafka>,
     starts_late: Nanos,
-    /// Requests that wait for Kafka, by the numbers that it was given.
-    waiting: HashMap<u64, Asked>,
+    /// Requests that wait for Kafka, by the numbers that it was given, without their payloads, and their connections.
+    waiting: HashMap<u64, (u64, KeptMessage)>,
     next: u64,
 }
 
@@ -36,25 +37,6 @@ struct Observer {
     link: u64,
     token: Vec<u8>,
     number: u32,
-}
-
-/// A request that is answered later.
-struct Asked {
-    link: u64,
-    code: u8,
-    token: Vec<u8>,
-    options: Vec<u8>,
-}
-
-impl Asked {
-    fn of(link: u64, request: &Message<'_>) -> Asked {
-        Asked { link, code: request.code, token: request.token.to_vec(), options: request.options.to_vec() }
-    }
-
-    fn message(&self) -> Message<'_> {
-        let Asked { code, token, options, .. } = self;
-        Message { kind: Kind::NonConfirmable, code: *code, id: 0, token, options, payload: &[] }
-    }
 }
 
 impl MessageQueue {
@@ -75,22 +57,21 @@ impl MessageQueue {
         })
     }
 
-    /// Keeps a request until Kafka has answered; the number by which it will.
-    fn wait(&mut self, link: u64, request: &Message<'_>) -> u64 {
+    /// Where Kafka keeps topics, keeps a request until it has answered, and orders what is asked for by the number of the request; whether
+    /// that is so.
+    fn wait(&mut self, link: u64, request: &Message<'_>, order: impl FnOnce(&Kafka, u64)) -> bool {
+        let Some(kafka) = &self.kafka else { return false };
         self.next += 1;
-        self.waiting.insert(self.next, Asked::of(link, request));
-        self.next
+        self.waiting.insert(self.next, (link, Message { payload: &[], ..*request }.keep()));
+        order(kafka, self.next);
+        true
     }
 
     fn create(&mut self, link: u64, request: &Message<'_>, path: String, desk: &mut Desk) {
         if self.topics.contains_key(&path) {
             return desk.refuse(link, request, code::FORBIDDEN);
         }
-        if self.kafka.is_some() {
-            let number = self.wait(link, request);
-            if let Some(kafka) = &self.kafka {
-                kafka.create(number, path);
-            }
+        if self.wait(link, request, |kafka, number| kafka.create(number, path.clone())) {
             return;
         }
         desk.note("created", link, &path, &[]);
@@ -106,11 +87,9 @@ impl MessageQueue {
             return desk.refuse(link, request, code::PRECONDITION_FAILED);
         }
         desk.note("published", link, &path, request.payload);
-        if self.kafka.is_some() {
-            let number = self.wait(link, request);
-            if let Some(kafka) = &self.kafka {
-                kafka.publish(number, path, request.payload.to_vec());
-            }
+        if self.wait(link, request, |kafka, number| {
+            kafka.publish(number, path.clone(), request.payload.to_vec())
+        }) {
             return;
         }
         desk.seen.published += 1;
@@ -122,28 +101,23 @@ impl MessageQueue {
         if !self.topics.contains_key(&path) {
             return desk.refuse(link, request, code::NOT_FOUND);
         }
-        if self.kafka.is_some() {
-            let number = self.wait(link, request);
-            if let Some(kafka) = &self.kafka {
-                kafka.follow(number, path);
-            }
+        if self.wait(link, request, |kafka, number| kafka.follow(number, path.clone())) {
             return;
         }
-        self.followed(&Asked::of(link, request), &path, desk);
+        self.followed(link, request, &path, desk);
     }
 
     /// Somebody is notified of a topic from now on, and learns what it holds.
-    fn followed(&mut self, asked: &Asked, path: &str, desk: &mut Desk) {
+    fn followed(&mut self, link: u64, request: &Message<'_>, path: &str, desk: &mut Desk) {
         let Some(topic) = self.topics.get_mut(path) else {
-            return desk.refuse(asked.link, &asked.message(), code::NOT_FOUND);
+            return desk.refuse(link, request, code::NOT_FOUND);
         };
         topic.followed.get_or_insert(desk.at);
-        let Asked { link, token, .. } = asked;
-        topic.observers.retain(|observer| observer.link != *link || observer.token != *token);
-        topic.observers.push(Observer { link: *link, token: token.clone(), number: 0 });
-        desk.note("observed", *link, path, &[]);
+        topic.observers.retain(|observer| observer.link != link || observer.token != request.token);
+        topic.observers.push(Observer { link, token: request.token.to_vec(), number: 0 });
+        desk.note("observed", link, path, &[]);
         desk.seen.answered += 1;
-        say(*link, token, (path, 0), &topic.latest, desk);
+        say(link, request.token, (path, 0), &topic.latest, desk);
     }
 
     /// Notifies those that observe a topic of a message.
@@ -175,26 +149,26 @@ impl MessageQueue {
     fn take(&mut self, event: Event, desk: &mut Desk) -> Result<(), OcfError> {
         match event {
             Event::Created { number, path, is_new } => {
-                let Some(asked) = self.waiting.remove(&number) else { return Ok(()) };
+                let Some((link, asked)) = self.waiting.remove(&number) else { return Ok(()) };
                 let code = if is_new { code::CREATED } else { code::FORBIDDEN };
-                desk.note("created", asked.link, &path, &[]);
+                desk.note("created", link, &path, &[]);
                 self.topics.entry(path).or_default();
-                desk.answer(asked.link, &asked.message(), code, None);
+                desk.answer(link, &asked.message(), code, None);
             }
             Event::Stored { number } => {
-                let Some(asked) = self.waiting.remove(&number) else { return Ok(()) };
+                let Some((link, asked)) = self.waiting.remove(&number) else { return Ok(()) };
                 desk.seen.published += 1;
-                desk.answer(asked.link, &asked.message(), code::CHANGED, None);
+                desk.answer(link, &asked.message(), code::CHANGED, None);
             }
             Event::Following { number, path } => {
-                let Some(asked) = self.waiting.remove(&number) else { return Ok(()) };
-                self.followed(&asked, &path, desk);
+                let Some((link, asked)) = self.waiting.remove(&number) else { return Ok(()) };
+                self.followed(link, &asked.message(), &path, desk);
             }
             Event::Came { path, value } => self.notify(&path, &value, desk),
             Event::Refused { number, error } => {
-                let Some(asked) = self.waiting.remove(&number) else { return Ok(()) };
+                let Some((link, asked)) = self.waiting.remove(&number) else { return Ok(()) };
                 eprintln!("plimsoll target: Kafka refused with error {error}");
-                desk.refuse(asked.link, &asked.message(), code::SERVICE_UNAVAILABLE);
+                desk.refuse(link, &asked.message(), code::SERVICE_UNAVAILABLE);
             }
             Event::Ended(cause) => return Err(OcfError::System(cause)),
         }
@@ -208,7 +182,7 @@ fn say(link: u64, token: &[u8], (path, number): (&str, u32), payload: &[u8], des
     list.add_target(path.as_bytes());
     list.add_number(option::OBSERVE, number);
     if !payload.is_empty() {
-        list.add_number(option::CONTENT_FORMAT, CBOR);
+        list.add_number(option::CONTENT_FORMAT, cbor::CONTENT_FORMAT);
     }
     desk.links.say(link, code::CONTENT, token, &list, payload);
 }
@@ -234,7 +208,7 @@ impl Server for MessageQueue {
             }
             (code::GET, true, None) => match self.topics.get(&path) {
                 Some(topic) => {
-                    let latest = plimsoll_codec::cbor::to_json(&topic.latest).unwrap_or(json!({}));
+                    let latest = cbor::to_json(&topic.latest).unwrap_or(json!({}));
                     desk.answer(link, request, code::CONTENT, Some(&latest));
                 }
                 None => desk.refuse(link, request, code::NOT_FOUND),
@@ -247,7 +221,7 @@ impl Server for MessageQueue {
         for topic in self.topics.values_mut() {
             topic.observers.retain(|observer| observer.link != link);
         }
-        self.waiting.retain(|_, asked| asked.link != link);
+        self.waiting.retain(|_, (waiting, _)| *waiting != link);
     }
 
     fn turn(&mut self, desk: &mut Desk) -> Result<(), OcfError> {

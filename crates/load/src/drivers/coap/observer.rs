@@ -2,7 +2,7 @@
 
 mod receiving;
 
-pub use receiving::hash;
+pub use receiving::{hash, refusal};
 
 use super::channel::Peer;
 use super::dtls::Terms;

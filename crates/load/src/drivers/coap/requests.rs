@@ -21,6 +21,16 @@ pub fn add_options(
     text.extend_from_slice(base);
     path.render(variables, random, text);
     options.add_target(text);
+    add_further(further, variables, random, (options, text));
+}
+
+/// Adds options beside path and query; `text` is room for what they render to.
+pub fn add_further(
+    further: &[OptionPlan],
+    variables: &Variables<'_>,
+    random: &mut dyn FnMut() -> u64,
+    (options, text): (&mut OptionList, &mut Vec<u8>),
+) {
     for option in further {
         match &option.value {
             OptionValue::Number(number) => options.add_number(option.number, *number),

@@ -208,16 +208,17 @@ impl Transfer {
                 let reason = format!("the platform gave block {} of its answer for {expected}", block.number);
                 Step::Refused(status, reason)
             }
-            Some(block) if block.more => {
-                let came = if block.is_many() { answer.payload.len() / usize::from(block.size()) } else { 1 };
-                if came == 0 {
+            Some(block) if block.more => match block.following(answer.payload.len()) {
+                Some(next) => {
+                    self.part = Part::Answer(next);
+                    Step::Next
+                }
+                None => {
                     let reason =
                         "the platform gave less than a block of its answer, and says that more follows";
-                    return Step::Refused(status, reason.into());
+                    Step::Refused(status, reason.into())
                 }
-                self.part = Part::Answer(block.at(block.number + came as u32, false));
-                Step::Next
-            }
+            },
             _ => Step::Done,
         }
     }
@@ -256,6 +257,5 @@ fn number_length(number: u32) -> u32 {
 
 /// What the platform said, for people.
 fn said(answer: &Message<'_>) -> String {
-    let (class, detail) = (answer.code >> 5, answer.code & 0x1f);
-    format!("the platform answered {class}.{detail:02}{}", words::own(answer.payload))
+    format!("the platform answered {}{}", code::dotted(answer.code), words::own(answer.payload))
 }

@@ -341,10 +341,10 @@ impl Connection {
         match message.code {
             signal::CSM => return self.take_settings(message, at, taker),
             _ if self.state == State::Settling => {
-                let (class, detail) = (message.code >> 5, message.code & 0x1f);
                 return Err(format!(
-                    "the first message of the platform is {class}.{detail:02} and no CSM (RFC 8323 section 5.3): is this \
-                     the port for CoAP over TCP? `coap.csm: false` is for a platform that sends none"
+                    "the first message of the platform is {} and no CSM (RFC 8323 section 5.3): is this the port for CoAP \
+                     over TCP? `coap.csm: false` is for a platform that sends none",
+                    code::dotted(message.code)
                 ));
             }
             // A platform that does not take what is there gets no more.

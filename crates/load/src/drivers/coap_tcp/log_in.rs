@@ -15,9 +15,6 @@ const STREAM: u64 = 0x6c6f_675f_696e;
 /// What their tokens begin with: no exchange has such a place. The number of the request follows.
 const TOKEN: [u8; 5] = [0xff, 0xff, 0xff, 0, 0];
 
-/// Unauthorized, as a status: 4.01.
-const UNAUTHORIZED: u16 = 401;
-
 /// What the clients of a shard say to be let in.
 pub struct LogIn {
     requests: Vec<RequestPlan>,
@@ -81,17 +78,15 @@ impl LogIn {
         if message.token.strip_prefix(&TOKEN)? != [number as u8] {
             return None;
         }
-        let status = code::status(message.code);
-        if request.is_success(status) {
+        if request.is_success(code::status(message.code)) {
             return Some(Ok(()));
         }
-        if status == UNAUTHORIZED {
+        if message.code == code::UNAUTHORIZED {
             self.view.refuse(self.generation);
         }
-        let (class, detail) = (message.code >> 5, message.code & 0x1f);
+        let (answer, own) = (code::dotted(message.code), words::own(message.payload));
         let asked = format!("{} {}", request.method, request.path.text());
-        let said =
-            format!("the platform answered {class}.{detail:02}{} ({asked})", words::own(message.payload));
+        let said = format!("the platform answered {answer}{own} ({asked})");
         let whom = match client {
             Client::Device(device) => (device, 0),
             Client::Subscriber(subscriber) => (0, subscriber),

@@ -2,7 +2,7 @@
 //! is under way over each.
 //!
 //! [`connection`] is one connection and what comes over it; [`log_in`] how it is let in; [`exchanges`] the messages of devices and what
-//! answers mean; [`observer`] subscribers. What a message is as requests is the same as over datagrams ([`super::coap`]).
+//! answers mean; [`serving`] what devices answer themselves; [`observer`] subscribers. What a message is as requests is the same as over datagrams ([`super::coap`]).
 
 mod connection;
 mod exchanges;
@@ -24,7 +24,7 @@ use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{Protocol, ServePlan};
 use plimsoll_stats::distribution::random;
 use rustix::event::epoll::EventFlags;
-use serving::{Asked, Serving};
+use serving::Serving;
 use std::cmp::Reverse;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -151,7 +151,7 @@ impl CoapTcpDriver {
         let (log_in, asked) = (&self.log_in, connection.asked_to_log_in());
         let (mut traffic, mut came) = (Traffic::default(), std::mem::take(&mut self.came));
         let mut let_in: Option<(Nanos, Result<(), String>)> = None;
-        let mut asked_of_us: Vec<Asked> = Vec::new();
+        let mut asked_of_us = Vec::new();
         let mut taker = |incoming: Incoming<'_>, (at, _): Stamp| match incoming {
             Incoming::Settled => let_in = Some((at, Ok(()))),
             Incoming::LogIn(message) => match log_in.answered(asked, &message, Client::Device(device)) {
@@ -159,7 +159,7 @@ impl CoapTcpDriver {
                 _ => slip("an answer to what was never asked", &mut came),
             },
             Incoming::Answer(message) => exchanges.answered(slot, &message, at, &mut traffic, &mut came),
-            Incoming::Request(message) => asked_of_us.push(Asked::of(&message)),
+            Incoming::Request(message) => asked_of_us.push(message.keep()),
         };
         let outcome = match connection.state {
             State::Connecting => connection.connected(now, &mut taker),
@@ -169,15 +169,7 @@ impl CoapTcpDriver {
             _ => Ok(()),
         };
         self.io.traffic += traffic;
-        for asked in asked_of_us {
-            // A platform that asks and does not read gets no more answers.
-            if connection.out.is_full() {
-                break;
-            }
-            if !self.serving.answer(&asked, device, connection.out.bytes()) {
-                slip("a request to a client", &mut came);
-            }
-        }
+        self.serving.answer_all(&asked_of_us, device, &mut connection.out, &mut came);
         let outcome = match let_in {
             Some((at, Ok(()))) if connection.log_in(&mut self.log_in, (device, 0)) => {
                 self.opened(slot, at, events);

@@ -4,15 +4,15 @@
 use super::connection::{Connection, Incoming, Stamp, State};
 use super::exchanges::slip;
 use super::log_in::LogIn;
-use super::serving::{Asked, Serving};
+use super::serving::Serving;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::coap::observer::hash;
+use crate::drivers::coap::observer::{hash, refusal};
 use crate::drivers::coap::requests::add_options;
 use crate::drivers::readiness::Ready;
 use crate::drivers::stream::{Backoff, StreamIo};
 use crate::drivers::timers::Timers;
-use crate::drivers::{DriverContext, Part, words};
+use crate::drivers::{DriverContext, Part};
 use crate::notification::notify;
 use crate::run_context::View;
 use crate::share::Share;
@@ -30,8 +30,6 @@ const READ_SIZE: usize = 256 * 1024;
 const AT_ONCE: u32 = 32;
 /// Names the stream of random numbers of pauses.
 const STREAM: u64 = 0x6f62_732b_7463_7000;
-/// Unauthorized, 4.01, as a code.
-const UNAUTHORIZED: u8 = 0x81;
 
 /// Subscribers of one shard that observe.
 pub struct ObserverDriver {
@@ -184,7 +182,7 @@ impl ObserverDriver {
                 Some(place) => came.push(take_in(place, &message, at)),
                 None => slip("an answer to what was never asked", &mut slips),
             },
-            Incoming::Request(message) => asked_of_us.push(Asked::of(&message)),
+            Incoming::Request(message) => asked_of_us.push(message.keep()),
         };
         let now = self.io.clock.now();
         let outcome = match connection.state {
@@ -194,14 +192,7 @@ impl ObserverDriver {
             }
             _ => Ok(()),
         };
-        for asked in asked_of_us {
-            // A platform that asks and does not read gets no more answers.
-            if connection.out.is_full() {
-                break;
-            }
-            self.serving.answer(&asked, 0, connection.out.bytes());
-            slip("a request to a client", &mut slips);
-        }
+        self.serving.answer_all(&asked_of_us, 0, &mut connection.out, &mut slips);
         events.append(&mut slips);
         let outcome = match let_in {
             Some(Ok(())) if connection.log_in(&mut self.log_in, (0, number)) => {
@@ -284,7 +275,7 @@ impl ObserverDriver {
         let subscriber_number = self.share.number(slot);
         match came {
             Came::Refused { place, code, reason } => {
-                if code == UNAUTHORIZED {
+                if code == code::UNAUTHORIZED {
                     self.view.refuse(self.view.generation());
                 }
                 let whom = (self.device(slot, place), subscriber_number);
@@ -507,15 +498,5 @@ fn take_in(place: u32, message: &Message<'_>, at: Stamp) -> Came {
         let length = stream::length(message);
         return Came::Notified { place, content: message.payload.to_vec(), length, at };
     }
-    let (class, detail) = (message.code >> 5, message.code & 0x1f);
-    let reason = match class {
-        2 => {
-            "the platform does not let the resource be observed: its answer has no Observe option".to_owned()
-        }
-        _ => {
-            let own = words::own(message.payload);
-            format!("the platform answered the request to observe {class}.{detail:02}{own}")
-        }
-    };
-    Came::Refused { place, code: message.code, reason }
+    Came::Refused { place, code: message.code, reason: refusal(message) }
 }

@@ -1,33 +1,18 @@
 //! What devices answer when the platform asks them over their own connection.
 
+use super::exchanges::slip;
+use crate::driver::Event;
 use crate::drivers::DriverContext;
+use crate::drivers::coap::requests::add_further;
+use crate::drivers::stream::outgoing::Outgoing;
 use crate::run_context::View;
 use plimsoll_codec::coap::stream;
-use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
-use plimsoll_scenario::plan::{OptionValue, ServePlan, Variables};
+use plimsoll_codec::coap::{KeptMessage, Kind, Message, OptionList, code, option};
+use plimsoll_scenario::plan::{ServePlan, Variables};
 use plimsoll_stats::distribution::{Random, random};
 
 /// Names the stream of random numbers in answers.
 const STREAM: u64 = 0x7365_7276_6573;
-
-/// A request of the platform's.
-pub struct Asked {
-    code: u8,
-    token: Vec<u8>,
-    options: Vec<u8>,
-}
-
-impl Asked {
-    /// That request.
-    pub fn of(message: &Message<'_>) -> Asked {
-        Asked { code: message.code, token: message.token.to_vec(), options: message.options.to_vec() }
-    }
-
-    fn message(&self) -> Message<'_> {
-        let Asked { code, token, options } = self;
-        Message { kind: Kind::NonConfirmable, code: *code, id: 0, token, options, payload: &[] }
-    }
-}
 
 /// The resource that each device of a shard has, where it has one.
 pub struct Serving {
@@ -45,9 +30,27 @@ impl Serving {
         Serving { plan, run: run.to_string(), view: View::of(run_context), random }
     }
 
+    /// Answers the requests that came to a device, and tells those of what it has not got.
+    pub fn answer_all(
+        &mut self,
+        asked: &[KeptMessage],
+        device: u32,
+        out: &mut Outgoing,
+        events: &mut Vec<Event>,
+    ) {
+        for request in asked {
+            // A platform that asks and does not read gets no more answers.
+            if out.is_full() {
+                return;
+            }
+            if !self.answer(&request.message(), device, out.bytes()) {
+                slip("a request to a client", events);
+            }
+        }
+    }
+
     /// Appends the answer of a device; whether it has what is asked for.
-    pub fn answer(&mut self, asked: &Asked, device: u32, out: &mut Vec<u8>) -> bool {
-        let asked = asked.message();
+    fn answer(&mut self, asked: &Message<'_>, device: u32, out: &mut Vec<u8>) -> bool {
         let (mut list, mut body) = (OptionList::new(), Vec::new());
         let is_served = asked.code == code::GET && self.serve(&asked.path(), device, (&mut list, &mut body));
         // Some platforms find by these whose answer it is.
@@ -80,16 +83,7 @@ impl Serving {
         if own != path.as_bytes() {
             return false;
         }
-        for option in &plan.options {
-            match &option.value {
-                OptionValue::Number(number) => list.add_number(option.number, *number),
-                OptionValue::Text(text) => {
-                    let mut value = Vec::new();
-                    text.render(&variables, &mut random, &mut value);
-                    list.add(option.number, &value);
-                }
-            }
-        }
+        add_further(&plan.options, &variables, &mut random, (list, &mut own));
         plan.body.render(&variables, &mut random, body);
         true
     }

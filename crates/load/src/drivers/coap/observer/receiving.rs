@@ -7,7 +7,7 @@ use crate::drivers::coap::endpoint::Incoming;
 use crate::drivers::readiness::Ready;
 use crate::drivers::words;
 use crate::notification::notify;
-use plimsoll_codec::coap::{Kind, Message, observe, option};
+use plimsoll_codec::coap::{Kind, Message, code, observe, option};
 use plimsoll_model::Nanos;
 use std::hash::{DefaultHasher, Hasher};
 
@@ -17,9 +17,6 @@ const DATAGRAMS: usize = 64;
 /// the soonest (RFC 7641 section 3.3.1).
 const MAX_AGE: u32 = 60;
 const PATIENCE: Nanos = Nanos::from_secs(5);
-
-/// Unauthorized, 4.01, as a code.
-const UNAUTHORIZED: u8 = 0x81;
 
 impl ObserverDriver {
     pub(super) fn ready(&mut self, Ready { slot, generation, .. }: Ready, events: &mut Vec<Event>) {
@@ -111,7 +108,7 @@ impl ObserverDriver {
         let (slot, place) = (index / self.resources, index % self.resources);
         let device = self.device(slot, place);
         let reason = self.view.hide_captured(refusal(message), (device, self.number(slot)));
-        if message.code == UNAUTHORIZED {
+        if message.code == code::UNAUTHORIZED {
             // With the generation of the newest request, since few are under way: registrations are rare.
             self.view.refuse(self.view.generation());
         }
@@ -215,11 +212,10 @@ pub fn hash(content: &[u8]) -> u64 {
 }
 
 /// Why a resource is not observed, for people.
-fn refusal(message: &Message<'_>) -> String {
-    let (class, detail) = (message.code >> 5, message.code & 0x1f);
-    if class == 2 {
+pub fn refusal(message: &Message<'_>) -> String {
+    if message.code >> 5 == 2 {
         return "the platform does not let the resource be observed: its answer has no Observe option".into();
     }
-    let own = words::own(message.payload);
-    format!("the platform answered the request to observe {class}.{detail:02}{own}")
+    let (answer, own) = (code::dotted(message.code), words::own(message.payload));
+    format!("the platform answered the request to observe {answer}{own}")
 }
