@@ -62,7 +62,7 @@ pub fn render(summary: &Summary) -> String {
         count(|end| matches!(end, End::Failed(_))),
         count(|end| matches!(end, End::Errored(_))),
         count(|end| matches!(end, End::Skipped(_))),
-        summary.levels.iter().map(|level| level.hold).sum::<f64>(),
+        summary.levels.iter().fold(0.0, |sum, level| sum + level.hold),
     );
     let suite = escaped(&summary.name);
     let mut out = format!(

@@ -36,7 +36,7 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
     let lines = hanging(&format!("{name}  "), &found(summary), "  ").join("\n");
     let mut out = format!("{painted}{}\n", lines.strip_prefix(&name).unwrap_or(&lines));
     if summary.levels.is_empty() {
-        return out + &details::notes(summary) + &limits::render(summary);
+        return out + &details::notes(summary) + &limits::render(summary, detail);
     }
     if detail == Detail::Full || !is_cause_of(summary) {
         for line in wrapped(&summary.reason, "  ") {
@@ -56,8 +56,8 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
     }
     out += &populations(summary, colour);
     match detail {
-        Detail::Full => out + &details::render(summary) + &limits::render(summary),
-        _ => out + &connections(summary) + &cause(summary) + &limits::render(summary),
+        Detail::Full => out + &details::render(summary) + &limits::render(summary, detail),
+        _ => out + &connections(summary) + &cause(summary) + &limits::render(summary, detail),
     }
 }
 
@@ -144,9 +144,19 @@ fn found(summary: &Summary) -> String {
         }
         None => "no load line".to_owned(),
     };
-    let bounded = summary.bounding().and_then(|level| Some(format!("; at {} {}", level.load, claim(level)?)));
-    let bounded = bounded.unwrap_or_default();
+    let bounded = by_experiment(summary).or_else(|| {
+        let level = summary.bounding()?;
+        Some(format!("at {} {}", level.load, claim(level)?))
+    });
+    let bounded = bounded.map(|claim| format!("; {claim}")).unwrap_or_default();
     format!("{line}{bounded}  [{name} run {run}]")
+}
+
+/// What limits, where an experiment found it: it proves more than what the levels show.
+pub(crate) fn by_experiment(summary: &Summary) -> Option<String> {
+    let experiment = summary.experiment.as_ref()?;
+    let limit = summary.limits.first()?;
+    Some(plain::line(&limit.in_words(Some(experiment.capacity.mean))))
 }
 
 /// Who bounds the load line, and how.

@@ -49,6 +49,11 @@ pub fn rate(number: f64) -> String {
     if number >= 100.0 || number.fract() == 0.0 { count(number) } else { format!("{number:.2}") }
 }
 
+/// A number with two decimals; zero has no sign.
+pub(crate) fn hundredths(number: f64) -> String {
+    format!("{:.2}", (number * 100.0).round() / 100.0 + 0.0)
+}
+
 /// A whole number with thousands set apart.
 pub fn count(number: f64) -> String {
     grouped(number.round_ties_even())
@@ -104,6 +109,7 @@ mod tests {
 
     #[test]
     fn numbers_are_easy_to_read() {
+        assert_eq!((hundredths(-0.004), hundredths(-0.006)), ("0.00".into(), "-0.01".into()));
         assert_eq!([0.0, 999.0, 1000.0, 1_234_567.0].map(count), ["0", "999", "1,000", "1,234,567"]);
         let sizes = [10.0, 1020.0, 2048.0, 3.5 * 1024.0 * 1024.0].map(bytes);
         assert_eq!(sizes, ["10 B", "1,020 B", "2.0 KiB", "3.5 MiB"]);

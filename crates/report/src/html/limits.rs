@@ -2,7 +2,7 @@
 
 use crate::html::level::per_second;
 use crate::html::table::{Column, interval_cell, number_cell, table};
-use crate::text::capitalised;
+use crate::text::{capitalised, hundredths};
 use maud::{Markup, html};
 use plimsoll_analysis::experiment::{Experiment, Faster, Latency, LatencyPart, Part, Path};
 use plimsoll_analysis::limits::{Limit, LimitKind};
@@ -55,7 +55,7 @@ fn parts(experiment: &Experiment) -> Markup {
         html! {
             tr {
                 th scope="row" { (part.name()) }
-                (interval_cell(Some(part.elasticity.mean), part.elasticity.ci95, |value| format!("{value:.2}")))
+                (interval_cell(Some(part.elasticity.mean), part.elasticity.ci95, hundredths))
                 td { meter min="0" max="1" value=(format!("{:.2}", part.elasticity.mean.clamp(0.0, 1.0))) {} }
                 (number_cell(Some(allows)))
                 (number_cell(Some(part.blocks.to_string())))
@@ -131,7 +131,7 @@ fn latencies(rate: f64, experiment: &Experiment) -> Markup {
                 th scope="row" { (latency.objective) }
                 (number_cell(Some(Nanos::from_secs_f64(latency.untouched.mean).to_string())))
                 td { (part.component) }
-                (interval_cell(Some(part.elasticity.mean), part.elasticity.ci95, |value| format!("{value:.2}")))
+                (interval_cell(Some(part.elasticity.mean), part.elasticity.ci95, hundredths))
             }
         }
     };

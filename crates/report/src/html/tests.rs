@@ -9,6 +9,7 @@ use plimsoll_analysis::experiment::{Estimate, Experiment, Latency, LatencyPart, 
 use plimsoll_analysis::level::LevelVerdict;
 use plimsoll_analysis::limits::{Limit, LimitKind};
 use plimsoll_analysis::summarize;
+use plimsoll_analysis::summary::Summary;
 use plimsoll_model::record::{LevelOutages, RunEnd};
 use plimsoll_model::{Metric, Nanos, Verdict};
 
@@ -515,6 +516,15 @@ fn the_headline_of_an_experiment_is_what_limits() {
     }];
     let page = render(&record, &summary);
     assert!(page.contains("<h1>store limits the load at 191/s: its workers"), "{page:.3000}");
+    let with_levels = summarize(&synthetic::record());
+    let summary_with =
+        Summary { levels: with_levels.levels, load_line: with_levels.load_line, ..summary.clone() };
+    let told = crate::terminal::render(&summary_with, Detail::Short, Colour::Off);
+    let first = told.split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(first.contains("load line") && first.contains("store limits the load at 191/s"), "{told}");
+    assert!(
+        render(&synthetic::record(), &summary_with).contains("store limits the load at 191/s: its workers")
+    );
     assert!(!page.contains("No load line"));
 }
 
@@ -556,7 +566,11 @@ fn what_slower_components_do_to_latency_stands_with_the_limits() {
         page.contains("5.00 ms, 20.0 ms") && page.contains("no bound up to 84 operations"),
         "{page:.3000}"
     );
-    let told = crate::terminal::limits::render(&summary);
+    summary.reason = "a and b decide".into();
+    let experiment = summary.experiment.as_mut().unwrap();
+    experiment.open = vec!["a and b decide".into(), "c may".into()];
+    let told = crate::terminal::limits::render(&summary, Detail::Short);
+    assert!(!told.contains("a and b decide") && told.contains("c may"), "the reason stands above: {told}");
     assert!(told.contains("round trips to store: 3.0 places (2.9 to 3.1)"), "{told}");
     assert!(told.contains("round trips to disk: no bound up to 84 operations"), "{told}");
     assert!(told.contains("front") && told.contains("1.30 to 1.50") && told.contains("at 114/s"), "{told}");

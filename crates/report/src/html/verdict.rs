@@ -71,10 +71,14 @@ fn headline(record: &RunRecord, summary: &Summary) -> String {
 fn sentences(summary: &Summary) -> Vec<String> {
     let mut sentences = Vec::new();
     let named = |level: &&LevelSummary| level.blame.as_ref().is_some_and(|blame| blame.component.is_some());
-    let bounding = summary.bounding().filter(named);
-    let claim =
-        bounding.and_then(|level| Some(format!("At {}, {}.", level::name(level), terminal::claim(level)?)));
-    sentences.extend(claim);
+    let by_levels = || {
+        let level = summary.bounding().filter(named)?;
+        Some(format!("At {}, {}", level::name(level), terminal::claim(level)?))
+    };
+    // Of a run that is nothing but an experiment, the headline has it.
+    let by_experiment = terminal::by_experiment(summary);
+    let claim = if summary.levels.is_empty() { None } else { by_experiment.or_else(by_levels) };
+    sentences.extend(claim.map(|claim| format!("{claim}.")));
     if summary.verdict != Verdict::Met {
         sentences.push(sentence(&summary.reason));
     }

@@ -1,7 +1,8 @@
 //! What limits the load, by which evidence, and what a faster part would buy.
 
+use super::Detail;
 use crate::plain;
-use crate::text::{rate, time, wrapped};
+use crate::text::{hundredths, rate, time, wrapped};
 use plimsoll_analysis::experiment::{Estimate, Experiment, Faster, Latency, Part, Path};
 use plimsoll_analysis::summary::Summary;
 use std::fmt::Write;
@@ -11,7 +12,7 @@ const NAME: usize = 22;
 const BAR: f64 = 16.0;
 
 /// What limits, where it is known or was looked for.
-pub fn render(summary: &Summary) -> String {
+pub fn render(summary: &Summary, detail: Detail) -> String {
     let Some(experiment) = &summary.experiment else { return String::new() };
     let mut out = String::from("\nwhat limits the load\n");
     for limit in &summary.limits {
@@ -21,8 +22,13 @@ pub fn render(summary: &Summary) -> String {
         }
         limit.evidence.iter().for_each(|said| out += &lines(said, "    "));
     }
-    experiment.open.iter().for_each(|open| out += &lines(open, "  "));
+    // What is open may be the reason of the verdict, and stands above then.
+    let is_new = |open: &&String| !summary.reason.contains(open.as_str());
+    experiment.open.iter().filter(is_new).for_each(|open| out += &lines(open, "  "));
     out += &format!("\n{}", parts(experiment));
+    if detail == Detail::Full {
+        experiment.parts.iter().for_each(|part| out += &lines(&doses(part), "    "));
+    }
     out += &paths(experiment);
     out += &faster(experiment);
     out + &latencies(experiment)
@@ -32,15 +38,21 @@ fn lines(text: &str, indent: &str) -> String {
     wrapped(&plain::line(text), indent).into_iter().map(|line| line + "\n").collect()
 }
 
+/// An interval of elasticities; empty where none is known.
+fn range(ci95: Option<[f64; 2]>) -> String {
+    ci95.map(|[lo, hi]| format!("{} to {}", hundredths(lo), hundredths(hi))).unwrap_or_default()
+}
+
 /// The parts, the highest elasticity first.
 fn parts(experiment: &Experiment) -> String {
     let mut out = format!("  {:<NAME$}{:>11}{:>17}{:>16}\n", "slowed", "elasticity", "95 %", "allows per s");
     for part in &experiment.parts {
         let Estimate { mean, ci95 } = part.elasticity;
-        let range = ci95.map(|[lo, hi]| format!("{lo:.2} to {hi:.2}")).unwrap_or_default();
+        let range = range(ci95);
         let bar = "#".repeat((mean.clamp(0.0, 1.0) * BAR).round() as usize);
         let name: String = plain::line(&part.name()).chars().take(NAME - 1).collect();
-        let _ = writeln!(out, "  {name:<NAME$}{mean:>11.2}{range:>17}{:>16}  {bar}", allowed(part));
+        let _ =
+            writeln!(out, "  {name:<NAME$}{:>11}{range:>17}{:>16}  {bar}", hundredths(mean), allowed(part));
     }
     let Estimate { mean, ci95 } = experiment.capacity;
     let range =
@@ -52,6 +64,19 @@ fn parts(experiment: &Experiment) -> String {
         experiment.stop * 1e3
     );
     out + &lines(&told, "  ")
+}
+
+/// The doses of a part, what short stops alone said of it, and what it used.
+fn doses(part: &Part) -> String {
+    let doses: Vec<String> = part.doses.iter().map(|dose| format!("{:.0} %", dose * 100.0)).collect();
+    let mut out = format!("{}: slowed by {} in {} blocks", part.name(), doses.join(", "), part.blocks);
+    if let Some(Estimate { mean, .. }) = part.under_short_stops {
+        out += &format!("; elasticity with short stops {}", hundredths(mean));
+    }
+    if let Some(used) = part.used {
+        out += &format!("; it used {:.0} % of a processor", used * 100.0);
+    }
+    out
 }
 
 /// How many places bound the operations on the path to a component.
@@ -80,9 +105,8 @@ fn latencies(experiment: &Experiment) -> String {
         let _ = writeln!(out, "  {key:<50}{untouched:>16}");
         for part in &latency.parts {
             let Estimate { mean, ci95 } = part.elasticity;
-            let range = ci95.map(|[lo, hi]| format!("{lo:.2} to {hi:.2}")).unwrap_or_default();
             let name: String = plain::line(&part.component).chars().take(NAME - 3).collect();
-            let _ = writeln!(out, "    {name:<20}{mean:>11.2}{range:>17}");
+            let _ = writeln!(out, "    {name:<20}{:>11}{:>17}", hundredths(mean), range(ci95));
         }
     }
     let waiting = experiment.not_in_latencies();
