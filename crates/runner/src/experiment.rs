@@ -203,8 +203,12 @@ impl<'a> Experiment<'a> {
                 delays => delays,
             },
             [large] => self.after_large((large, saturated), &known, components, left),
+            // The name is known then; small doses show how little the others decide, where there is time.
             [large, short] if slows_shortly(short) && experiment::short_stops_tell(&[large, short]) => {
-                Step::Over(None)
+                match self.small(&stopped, &known, left) {
+                    Step::Over(_) => Step::Over(None),
+                    next => next,
+                }
             }
             [_, further @ ..] if further.iter().all(|level| slows_shortly(level) || stops_in_turn(level)) => {
                 self.after_short(&stopped, &known, left)

@@ -10,6 +10,7 @@ use plimsoll_model::experiment::{Block, Means, Perturbation, Stage};
 use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::{ComponentUsage, Gauge, LevelRecord, RunRecord, Terms};
 use plimsoll_model::{Histogram, Load, Metric, Nanos};
+use plimsoll_stats::Interval;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -94,12 +95,12 @@ fn of_objective(objective: &Objective, level: &LevelRecord, doses: &[Gauge]) -> 
     let part = |(component, rises): (String, Vec<Rise>)| {
         let all = |of: fn(&Rise) -> f64| rises.iter().map(of).collect::<Vec<f64>>();
         let (values, whole) = (all(|rise| rise.elasticity), all(|rise| rise.elasticity + rise.of_wait));
-        let more = mean(&all(|rise| rise.of_rest));
-        let mut elasticity = Estimate::of(mean(&values), student(&values));
+        let (more, slower) = (mean(&all(|rise| rise.of_rest)), mean(&all(|rise| rise.slower)));
+        let mut elasticity = Estimate::of(mean(&values), of_skewed(&values, slower));
         // Where the time surely rose by less than the wait, the messages did not wait there: it ends before they come to the component.
         let waits = student(&whole).is_none_or(|whole| whole.hi > mean(&all(|rise| rise.of_wait)));
         if !waits {
-            elasticity = Estimate::of(mean(&whole), student(&whole));
+            elasticity = Estimate::of(mean(&whole), of_skewed(&whole, slower));
         } else if is_tail {
             // The slowest messages waited for some part of a stop between the mean and all of it.
             elasticity.mean -= more / 2.0;
@@ -118,9 +119,26 @@ fn of_objective(objective: &Objective, level: &LevelRecord, doses: &[Gauge]) -> 
     })
 }
 
+/// The 95 % interval of the mean of elasticities, for parts that take longer by so much of their time. Times in queues are skewed: their
+/// logarithms hardly are, and half of the variance of these is what the mean has more than the median. `None` with fewer than two.
+fn of_skewed(elasticities: &[f64], slower: f64) -> Option<Interval> {
+    let ratio = |elasticity: &f64| Some(1.0 + elasticity * slower).filter(|ratio| *ratio > 0.0);
+    let Some(logs) = elasticities.iter().map(|own| ratio(own).map(f64::ln)).collect::<Option<Vec<f64>>>()
+    else {
+        return student(elasticities);
+    };
+    let ends = student(&logs)?;
+    let middle = (ends.lo + ends.hi) / 2.0;
+    let variance = logs.iter().map(|log| (log - middle).powi(2)).sum::<f64>() / (logs.len() as f64 - 1.0);
+    let of = |end: f64| ((end + variance / 2.0).exp() - 1.0) / slower;
+    Some(Interval { lo: of(ends.lo), hi: of(ends.hi) })
+}
+
 /// What became of a time in one block.
 struct Rise {
     elasticity: f64,
+    /// By how much the component took longer, as a part of its time.
+    slower: f64,
     /// What was taken off it for the wait in a stop.
     of_wait: f64,
     /// What the elasticity would be less, had the message waited for a whole stop.
@@ -137,7 +155,12 @@ impl Rise {
         };
         let slower = 1.0 / (1.0 - dose) - 1.0;
         let of = |longer: f64| longer / untouched / slower;
-        Rise { elasticity: of(time - waited - untouched), of_wait: of(waited), of_rest: of(stop - waited) }
+        Rise {
+            elasticity: of(time - waited - untouched),
+            slower,
+            of_wait: of(waited),
+            of_rest: of(stop - waited),
+        }
     }
 }
 
@@ -158,4 +181,22 @@ fn time_in(block: &Block, level: &LevelRecord, subject: Subject) -> Option<f64> 
         _ => all.mean().map(|nanos| nanos / 1e9),
     }
     .filter(|time| *time > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_skewed_times_reaches_further_up() {
+        // Times that are 1.5, 2 and 4 times as long, of a part that takes twice as long.
+        let of = of_skewed(&[0.5, 1.0, 3.0], 1.0).unwrap();
+        let even = student(&[0.5, 1.0, 3.0]).unwrap();
+        assert!(of.lo > -1.0 && of.hi > even.hi && of.lo > even.lo, "{of:?}, {even:?}");
+        let same = of_skewed(&[1.0, 1.0, 1.0], 0.5).unwrap();
+        assert!((same.lo - 1.0).abs() < 1e-9 && (same.hi - 1.0).abs() < 1e-9, "{same:?}");
+        assert_eq!(of_skewed(&[1.0], 1.0), None);
+        let below = [-1.5, 1.0];
+        assert_eq!(of_skewed(&below, 1.0), student(&below), "a time of less than nothing has no logarithm");
+    }
 }

@@ -463,7 +463,7 @@ fn latency_rises_with_a_slower_component_as_theory_says() {
         let setup = Setup {
             objectives: "publish_mean: < 1 s, publish_p99: < 5 s".into(),
             ..Row { stations, ..Row::default() }
-                .setup("warm_up: 1s, experiment: { with_levels: false }".into())
+                .setup("warm_up: 1s, experiment: { with_levels: false, within: 40m }".into())
         };
         let summary = setup.run(seed);
         let experiment = summary.experiment.unwrap();
