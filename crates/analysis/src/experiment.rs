@@ -18,6 +18,7 @@ mod path;
 
 use crate::limits::{Limit, LimitKind};
 use effect::Effect;
+use evidence::Used;
 use observed::Observed;
 use plimsoll_model::experiment::{Means, Perturbation, Stage};
 use plimsoll_model::record::{ComponentUsage, Gauge, LevelRecord, RunRecord, Terms};
@@ -26,6 +27,7 @@ use plimsoll_stats::Interval;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 pub use argument::EXCLUDED;
 pub use during_stops::DuringStops;
@@ -44,6 +46,10 @@ const SETTLED: f64 = 0.12;
 const DECIDED: f64 = 0.1;
 /// The same of processors that components share: the elasticity of each is a part of theirs, with an error of its own.
 const SHARED: f64 = 0.06;
+/// Half of the width of a 95 % interval for half of the width of what is equally probable: 1.96 / the root of 3.
+const RECTANGULAR: f64 = 1.13;
+/// Most of a stop that waits hide: stops are at least six times as long as an operation alone.
+const MOST_HIDDEN: f64 = 1.0 / 6.0;
 /// With an elasticity of so much under a large dose, a part limits alone or nearly so.
 const NEARLY_ALL: f64 = 0.8;
 
@@ -146,6 +152,23 @@ impl Part {
     /// Its name for people.
     pub fn name(&self) -> String {
         if self.components.is_empty() { "the processors".to_owned() } else { self.components.join(" and ") }
+    }
+
+    /// Corrects the elasticity of a stopped component for waits that go on in its stops. A wait is no longer than an operation alone, given as
+    /// a part of a stop, and hides so much of the stop where the component does not compute. How much it hides is not known: anything from
+    /// nothing to that is equally probable (JCGM 100:2008, 4.3.7), which widens the interval.
+    fn allow_for_waits(&mut self, alone: f64, used: &BTreeMap<String, Used>) {
+        let ([name], Means::Stop) = (&self.components[..], self.means) else { return };
+        let computes = used.get(name).map_or(0.0, |used| used.processor.min(1.0));
+        let hidden = (alone * (1.0 - computes)).clamp(0.0, MOST_HIDDEN);
+        let left = self.dose * (1.0 - hidden);
+        let most = (1.0 - left) / ((1.0 - self.dose) * (1.0 - hidden));
+        let (middle, room) = ((most + 1.0) / 2.0, (most - 1.0) / 2.0);
+        let Estimate { mean, ci95 } = self.elasticity;
+        let of_room = RECTANGULAR * room * mean;
+        let mean_then = mean * middle;
+        let end = |end: f64| mean_then + ((end - mean) * middle).hypot(of_room).copysign(end - mean);
+        self.elasticity = Estimate { mean: mean_then, ci95: ci95.map(|ends| ends.map(end)) };
     }
 }
 
@@ -374,6 +397,12 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     let capacity = Estimate::of(mean, effect::student(&rates));
     let mut parts = parts(&levels, &record.gauges, capacity);
+    let alone = at(Stage::Alone).and_then(|level| alone(level, &record.terms));
+    let stop = large.start.longest_stop().unwrap_or_default().as_secs_f64();
+    if let (Some(alone), Some(saturated)) = (alone, evidence::saturated(record)) {
+        let used = evidence::used_in(saturated, &record.components);
+        parts.iter_mut().for_each(|part| part.allow_for_waits(alone / stop, &used));
+    }
     let in_flight = large.start.load.in_flight().unwrap_or_default();
     let paths = path::of(record, in_flight);
     let in_turn = in_turn::of(&levels, &record.gauges);
@@ -397,8 +426,8 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let experiment = Experiment {
         capacity,
         in_flight,
-        alone: at(Stage::Alone).and_then(|level| alone(level, &record.terms)),
-        stop: large.start.longest_stop().unwrap_or_default().as_secs_f64(),
+        alone,
+        stop,
         parts,
         paths,
         in_turn,

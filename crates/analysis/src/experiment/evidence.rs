@@ -103,16 +103,19 @@ impl Used {
     }
 }
 
+/// The level in which it is read what components use: readings of a second would mix blocks of those behind it. The last of several has
+/// about as many operations in flight as these.
+pub fn saturated(record: &RunRecord) -> Option<&LevelRecord> {
+    record.experiment.iter().rfind(|level| level.start.stage() == Some(Stage::Saturated))
+}
+
 impl<'a> Evidence<'a> {
     pub fn of(
         (parts, paths, in_turn, capacity): (&'a [Part], &'a [Path], &'a [InTurn], f64),
         levels: &[&LevelRecord],
         record: &RunRecord,
     ) -> Evidence<'a> {
-        // Readings of a second mix blocks: what is used is that of the level in which nothing is slowed.
-        let is_saturated = |level: &&LevelRecord| level.start.stage() == Some(Stage::Saturated);
-        // The last of them has about as many operations in flight as the levels behind it.
-        let saturated = record.experiment.iter().rfind(is_saturated);
+        let saturated = saturated(record);
         let pressure = |(quantity, what): (&str, &'static str)| {
             let span = usage::hold(&saturated?.start);
             let own = record
