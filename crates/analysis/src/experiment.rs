@@ -46,8 +46,11 @@ const SETTLED: f64 = 0.12;
 const DECIDED: f64 = 0.1;
 /// The same of processors that components share: the elasticity of each is a part of theirs, with an error of its own.
 const SHARED: f64 = 0.06;
-/// Half of the width of a 95 % interval for half of the width of what is equally probable: 1.96 / the root of 3.
-const RECTANGULAR: f64 = 1.13;
+/// What is left of a wait when a stop begins, as a part of the longest wait that is possible, and half of the width of its 95 % interval.
+/// Any wait up to that is equally probable, and so is any rest between half of it, as of waits that are all the same, and all of it, as of
+/// exponential ones: mean 1/2 * 3/4, standard deviation 0.23 (JCGM 100:2008, 4.3.7 and 5.1).
+const HIDDEN: f64 = 0.375;
+const HIDDEN_SPREAD: f64 = 0.455;
 /// Most of a stop that waits hide: stops are at least six times as long as an operation alone.
 const MOST_HIDDEN: f64 = 1.0 / 6.0;
 /// With an elasticity of so much under a large dose, a part limits alone or nearly so.
@@ -154,21 +157,19 @@ impl Part {
         if self.components.is_empty() { "the processors".to_owned() } else { self.components.join(" and ") }
     }
 
-    /// Corrects the elasticity of a stopped component for waits that go on in its stops. A wait is no longer than an operation alone, given as
-    /// a part of a stop, and hides so much of the stop where the component does not compute. How much it hides is not known: anything from
-    /// nothing to that is equally probable (JCGM 100:2008, 4.3.7), which widens the interval.
+    /// Corrects the elasticity of a stopped component for waits that go on in its stops, and widens its interval by what is not known of them.
+    /// Where the component does not compute, its wait may be any part of an operation alone, which is given as a part of a stop.
     fn allow_for_waits(&mut self, alone: f64, used: &BTreeMap<String, Used>) {
         let ([name], Means::Stop) = (&self.components[..], self.means) else { return };
         let computes = used.get(name).map_or(0.0, |used| used.processor.min(1.0));
-        let hidden = (alone * (1.0 - computes)).clamp(0.0, MOST_HIDDEN);
-        let left = self.dose * (1.0 - hidden);
-        let most = (1.0 - left) / ((1.0 - self.dose) * (1.0 - hidden));
-        let (middle, room) = ((most + 1.0) / 2.0, (most - 1.0) / 2.0);
+        let longest = (alone * (1.0 - computes)).clamp(0.0, MOST_HIDDEN);
+        // By how much more it is slowed than it seems, where waits hide that part of each stop.
+        let more = |hidden: f64| (1.0 - self.dose * (1.0 - hidden)) / ((1.0 - self.dose) * (1.0 - hidden));
+        let middle = more(HIDDEN * longest);
+        let room = more((HIDDEN + HIDDEN_SPREAD) * longest) - middle;
         let Estimate { mean, ci95 } = self.elasticity;
-        let of_room = RECTANGULAR * room * mean;
-        let mean_then = mean * middle;
-        let end = |end: f64| mean_then + ((end - mean) * middle).hypot(of_room).copysign(end - mean);
-        self.elasticity = Estimate { mean: mean_then, ci95: ci95.map(|ends| ends.map(end)) };
+        let end = |end: f64| mean * middle + ((end - mean) * middle).hypot(room * mean).copysign(end - mean);
+        self.elasticity = Estimate { mean: mean * middle, ci95: ci95.map(|ends| ends.map(end)) };
     }
 }
 
