@@ -40,6 +40,9 @@ pub struct Lwm2m {
     /// UDP port at which devices are bootstrapped, 0 for a free one (default: they are not)
     #[arg(long, value_name = "PORT")]
     bootstrap_port: Option<u16>,
+    /// Secure bootstrapping by DTLS with the key in this file; devices are given that of --key-file (default: that key as well)
+    #[arg(long, value_name = "FILE", requires = "bootstrap_port", requires = "key_file")]
+    bootstrap_key_file: Option<PathBuf>,
     /// Secure datagrams by DTLS with the key in a file, whoever devices say that they are (default: they are not secured)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -101,6 +104,7 @@ impl Lwm2m {
             lose_every: self.lose_every,
             secret,
             bootstrap_port: self.bootstrap_port,
+            bootstrap_key: self.bootstrap_key_file.map(read).transpose()?,
             firmware: (self.firmware > 0).then_some(self.firmware as usize),
             record: self.record,
         };
@@ -111,7 +115,7 @@ impl Lwm2m {
         let address = target.address().map_err(|error| undoable(&error))?;
         say(&format!("listening on {scheme}://{address}\n"));
         if let Some(address) = target.bootstrap_address().map_err(|error| undoable(&error))? {
-            say(&format!("bootstrapping devices on coap://{address}\n"));
+            say(&format!("bootstrapping devices on {scheme}://{address}\n"));
         }
         let seen = target.run(&stop).map_err(|error| undoable(&error))?;
         say(&format!(

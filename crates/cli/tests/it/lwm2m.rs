@@ -37,7 +37,8 @@ impl Target {
 
     /// The port at which it bootstraps devices.
     fn bootstrap_port(&mut self) -> u16 {
-        let address = next(&mut self.lines, "bootstrapping devices on coap://");
+        let address = next(&mut self.lines, "bootstrapping devices on ");
+        let (_, address) = address.split_once("://").unwrap();
         address.parse::<SocketAddr>().unwrap().port()
     }
 
@@ -349,6 +350,29 @@ fn datagrams_are_secured_without_a_socket_for_each_device() {
     let lines = exact(&bench, &finished);
     assert_eq!(count(&finished.summary["wire"], "handshakes"), 40);
     assert_eq!(lines.get("registered"), Some(&40), "{lines:?}");
+}
+
+/// The bootstrap server has another key than the server, and gives that of the server to each device under its name.
+#[test]
+fn devices_learn_of_their_server_and_its_key_over_dtls() {
+    for (sockets, lost) in [("", "11"), (", source_addresses: [127.0.0.1]", "10000")] {
+        let bench = Bench::beside_others();
+        bench.write("key", "sesame\n");
+        bench.write("first", "open\n");
+        let keys = ["--key-file", "key", "--bootstrap-key-file", "first", "--bootstrap-port", "0"];
+        let mut target = Target::start(&bench, &[&keys[..], &["--lose-every", lost]].concat());
+        let port = target.bootstrap_port();
+        let more = format!(
+            "lwm2m: {{ bootstrap: true }}\nconnection: {{ timeout: 60s{sockets} }}\n\
+             coap: {{ ack_timeout: 200ms, dtls: {{ identity: \"factory-{{device}}\", key: open }} }}"
+        );
+        let text = scenario(&target.address, &more)
+            .replace("lwm2m, address", &format!("lwm2m, ports: {{ bootstrap: {port} }}, address"));
+        let finished = bench.run(&text);
+        target.end();
+        assert_eq!(exact(&bench, &finished).get("registered"), Some(&40), "{finished:?}");
+        assert_eq!(count(&finished.summary["wire"], "handshakes"), 2 * 40, "{sockets}");
+    }
 }
 
 /// Each device shows a certificate of its own, and looks at the server's.

@@ -2,26 +2,27 @@
 //! record of all that comes. It may also bootstrap devices and give them new firmware. Everything is in memory.
 
 mod bootstrap;
+mod channel;
 mod firmware;
 mod registrations;
 mod secured;
 
 use crate::clock::monotonic;
 use crate::record_file::{RecordFile, Unwritable};
-use bootstrap::Bootstrap;
+use bootstrap::{Account, Bootstrap};
+use channel::Channel;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
 use plimsoll_codec::lwm2m::{Given, Path, format, payload};
 use plimsoll_model::Nanos;
 use registrations::{Registrations, number_in, of_token, token};
 use rustix::net::sockopt;
 pub use secured::Secret;
-use secured::Secured;
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The interface for registrations, and the one for what devices send of themselves.
 const INTERFACE: &str = "/rd";
@@ -60,10 +61,27 @@ pub struct Settings {
     pub secret: Option<Secret>,
     /// The port at which devices are bootstrapped, 0 for a free one; `None` where they are not.
     pub bootstrap_port: Option<u16>,
+    /// The key that secures datagrams there; `None` for that of the secret.
+    pub bootstrap_key: Option<String>,
     /// Bytes of the new firmware of which a device is told as soon as it has notified; `None` where there is none.
     pub firmware: Option<usize>,
     /// Where the record is written.
     pub record: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The key that all devices have; `None` where datagrams are not secured.
+    fn key(&self) -> Result<Option<&str>, Lwm2mError> {
+        match &self.secret {
+            None => Ok(None),
+            Some(Secret::Key(key)) => Ok(Some(key)),
+            Some(Secret::Certificate { .. }) => {
+                let reason =
+                    "devices are given a key when they are bootstrapped, and this server has a certificate";
+                Err(Lwm2mError::Secret(reason.into()))
+            }
+        }
+    }
 }
 
 /// Why the target could not start or go on.
@@ -109,11 +127,10 @@ pub struct Seen {
 
 /// A target that listens.
 pub struct Lwm2mTarget {
-    socket: UdpSocket,
+    channel: Channel,
     settings: Settings,
     registrations: Registrations,
     bootstrap: Option<Bootstrap>,
-    secured: Option<Secured>,
     image: Option<Vec<u8>>,
     record: Option<RecordFile>,
     /// Requests to observe that were not answered.
@@ -141,21 +158,23 @@ impl Lwm2mTarget {
     /// The port is taken, or the record cannot be written.
     pub fn bind(settings: Settings) -> Result<Lwm2mTarget, Lwm2mError> {
         let address = SocketAddr::new(settings.host, settings.port);
-        let socket = UdpSocket::bind(address).map_err(|cause| Lwm2mError::Listen { address, cause })?;
-        socket.set_read_timeout(Some(LOOK))?;
+        let channel = Channel::bind(address, settings.secret.as_ref())?;
         // Who may not have more room has less: what finds none is sent again.
-        let _ = sockopt::set_socket_recv_buffer_size(&socket, ROOM);
-        let _ = sockopt::set_socket_recv_buffer_size_force(&socket, ROOM);
-        let at_port = |port| Bootstrap::bind(SocketAddr::new(settings.host, port), socket.local_addr()?);
-        let bootstrap = settings.bootstrap_port.map(at_port).transpose()?;
-        let secured = settings.secret.as_ref().map(Secured::new).transpose().map_err(Lwm2mError::Secret)?;
+        let _ = sockopt::set_socket_recv_buffer_size(channel.socket(), ROOM);
+        let _ = sockopt::set_socket_recv_buffer_size_force(channel.socket(), ROOM);
+        let bootstrap = settings.bootstrap_port.map(|port| {
+            let (uri, key) = (format!("{}://{}", channel.scheme(), channel.address()?), settings.key()?);
+            let secret = key.map(|key| Secret::Key(settings.bootstrap_key.as_deref().unwrap_or(key).into()));
+            let account = Account { uri, key: key.map(str::to_owned) };
+            Bootstrap::bind(SocketAddr::new(settings.host, port), secret.as_ref(), account)
+        });
+        let bootstrap = bootstrap.transpose()?;
         let record = settings.record.as_deref().map(|path| RecordFile::begin(path, HEADER)).transpose()?;
         // Numbers that an earlier target hardly had.
         let begin = (monotonic().0 / 1_000_000) as u32;
         Ok(Lwm2mTarget {
-            socket,
+            channel,
             bootstrap,
-            secured,
             image: settings.firmware.map(firmware::image),
             settings,
             registrations: Registrations::beginning_at(begin),
@@ -173,7 +192,7 @@ impl Lwm2mTarget {
     /// # Errors
     /// The system does not say.
     pub fn address(&self) -> Result<SocketAddr, Lwm2mError> {
-        Ok(self.socket.local_addr()?)
+        self.channel.address()
     }
 
     /// Where it bootstraps devices, where it does.
@@ -203,11 +222,8 @@ impl Lwm2mTarget {
         let mut room = vec![0; 64 * 1024];
         let mut looked = monotonic();
         while !stop.load(Ordering::Relaxed) {
-            match self.socket.recv_from(&mut room) {
-                Ok((length, from)) => self.take(room.get(..length).unwrap_or_default(), from)?,
-                // Nothing came, or nobody is where the last answer went.
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(error.into()),
+            if let Some((length, from)) = self.channel.read(&mut room)? {
+                self.take(room.get(..length).unwrap_or_default(), from)?;
             }
             let at = monotonic();
             if at - looked > Nanos::from_millis(20) {
@@ -233,7 +249,7 @@ impl Lwm2mTarget {
             }
             !is_due
         });
-        again.iter().for_each(|(datagram, to)| self.send(datagram, *to));
+        again.iter().for_each(|(datagram, to)| self.channel.send(datagram, *to));
         if at - self.expired > EXPIRY {
             self.expired = at;
             for gone in self.registrations.expire(at) {
@@ -251,11 +267,10 @@ impl Lwm2mTarget {
         if self.settings.lose_every.is_some_and(|every| self.came.is_multiple_of(every)) {
             return Ok(());
         }
-        let Some(secured) = &mut self.secured else { return self.take_message(datagram, from) };
-        let outcome = secured.incoming(from, datagram, Instant::now());
-        // What cannot be sent is lost, as datagrams are.
-        outcome.outgoing.iter().for_each(|datagram| _ = self.socket.send_to(datagram, from));
-        outcome.messages.iter().try_for_each(|message| self.take_message(message, from))
+        match self.channel.opened(datagram, from) {
+            Some(messages) => messages.iter().try_for_each(|message| self.take_message(message, from)),
+            None => self.take_message(datagram, from),
+        }
     }
 
     fn take_message(&mut self, datagram: &[u8], from: SocketAddr) -> Result<(), Lwm2mError> {
@@ -382,7 +397,7 @@ impl Lwm2mTarget {
         let (mut options, mut out) = (Vec::new(), Vec::new());
         list.encode(&mut options);
         Message { kind, code, id, token: request.token, options: &options, payload }.encode(&mut out);
-        self.send(&out, to);
+        self.channel.send(&out, to);
     }
 
     /// Asks to be notified of all that is to be observed.
@@ -411,19 +426,18 @@ impl Lwm2mTarget {
         list.encode(&mut options);
         let (kind, id) = (Kind::Confirmable, self.take_id());
         Message { kind, code, id, token: &token, options: &options, payload }.encode(&mut datagram);
-        self.send(&datagram, to);
+        self.channel.send(&datagram, to);
         let due = at + ACK_TIMEOUT;
         self.unanswered.insert(token, Request { to, id, datagram, due, sendings: 1 });
     }
 
     /// Tells a device where the new firmware is.
     fn tell_of_firmware(&mut self, number: u32, to: SocketAddr, at: Nanos) {
-        let Ok(address) = self.socket.local_addr() else { return };
+        let Ok(address) = self.channel.address() else { return };
         let mut list = OptionList::new();
         list.add_target(PACKAGE_URI.as_bytes());
         list.add_number(option::CONTENT_FORMAT, u32::from(format::TEXT));
-        let scheme = if self.secured.is_some() { "coaps" } else { "coap" };
-        let place = format!("{scheme}://{address}{}", firmware::PATH);
+        let place = format!("{}://{address}{}", self.channel.scheme(), firmware::PATH);
         self.ask((code::PUT, token(number, ABOUT_FIRMWARE)), &list, place.as_bytes(), (to, at));
     }
 
@@ -498,18 +512,7 @@ impl Lwm2mTarget {
     fn say(&mut self, kind: Kind, id: u16, to: SocketAddr) {
         let mut out = Vec::new();
         Message::empty(kind, id).encode(&mut out);
-        self.send(&out, to);
-    }
-
-    fn send(&mut self, message: &[u8], to: SocketAddr) {
-        // What cannot be sent is lost, as datagrams are: it is asked for again.
-        match &mut self.secured {
-            Some(secured) => {
-                let datagrams = secured.secure(to, message);
-                datagrams.iter().for_each(|datagram| _ = self.socket.send_to(datagram, to));
-            }
-            None => _ = self.socket.send_to(message, to),
-        }
+        self.channel.send(&out, to);
     }
 
     fn take_id(&mut self) -> u16 {
@@ -536,9 +539,4 @@ fn query(request: &Message<'_>, name: &str) -> Option<String> {
         .filter_map(|(_, value)| std::str::from_utf8(value).ok()?.strip_prefix(name)?.strip_prefix('='))
         .next()
         .map(str::to_owned)
-}
-
-fn is_passing(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{ConnectionRefused, Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), ConnectionRefused | Interrupted | TimedOut | WouldBlock)
 }

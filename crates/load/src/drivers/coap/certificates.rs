@@ -20,10 +20,13 @@ pub struct Certificates {
 }
 
 /// Whether the platform is who it should be.
-pub struct Check {
-    /// `None` where nobody looks.
-    verifier: Option<Arc<WebPkiServerVerifier>>,
-    name: ServerName<'static>,
+pub enum Check {
+    /// Nobody looks.
+    Nothing,
+    /// An authority says that it has this name.
+    Name(Arc<WebPkiServerVerifier>, ServerName<'static>),
+    /// It shows this certificate, in DER, whoever signed it.
+    Certificate(Box<[u8]>),
 }
 
 impl Certificates {
@@ -50,17 +53,18 @@ impl Certificates {
         }
         let config = config.with_crypto_provider(provider).build();
         let config = config.map_err(|error| format!("DTLS cannot begin: {error}"))?;
-        let verifier = match plan.verify {
+        let check = match plan.verify {
             true => {
                 let crypto = Arc::new(rustls::crypto::ring::default_provider());
                 let built =
                     WebPkiServerVerifier::builder_with_provider(Arc::new(authorities(plan)?), crypto).build();
-                Some(built.map_err(|error| format!("the authorities cannot be used: {error}"))?)
+                let verifier = built.map_err(|error| format!("the authorities cannot be used: {error}"))?;
+                Check::Name(verifier, plan.server_name.clone())
             }
-            false => None,
+            false => Check::Nothing,
         };
-        let check = Arc::new(Check { verifier, name: plan.server_name.clone() });
-        Ok(Certificates { config: Arc::new(config), shown: Arc::clone(shown), first, check })
+        let (config, check) = (Arc::new(config), Arc::new(check));
+        Ok(Certificates { config, shown: Arc::clone(shown), first, check })
     }
 
     /// What all sessions have in common.
@@ -88,15 +92,28 @@ impl Certificates {
 }
 
 impl Check {
+    /// That it shows that certificate, in DER.
+    pub fn that_is(certificate: &[u8]) -> Check {
+        Check::Certificate(certificate.into())
+    }
+
     /// Looks at the platform's certificate.
     ///
     /// # Errors
     /// What is wrong with it, for people.
     pub fn verify(&self, certificate: &[u8]) -> Result<(), String> {
-        let Some(verifier) = &self.verifier else { return Ok(()) };
-        let certificate = CertificateDer::from(certificate);
-        let verified = verifier.verify_server_cert(&certificate, &[], &self.name, &[], UnixTime::now());
-        verified.map(drop).map_err(|error| tls_refusal::told(&error, &self.name.to_str()))
+        match self {
+            Check::Nothing => Ok(()),
+            Check::Name(verifier, name) => {
+                let certificate = CertificateDer::from(certificate);
+                let verified = verifier.verify_server_cert(&certificate, &[], name, &[], UnixTime::now());
+                verified.map(drop).map_err(|error| tls_refusal::told(&error, &name.to_str()))
+            }
+            Check::Certificate(known) if **known == *certificate => Ok(()),
+            Check::Certificate(_) => {
+                Err("the server shows another certificate than the bootstrap server wrote (0/x/4)".into())
+            }
+        }
     }
 }
 

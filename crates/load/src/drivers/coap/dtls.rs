@@ -1,15 +1,21 @@
 //! DTLS 1.2 under a client's messages, by a pre-shared key or a certificate (RFC 7252 sections 9.1.3.1 and 9.1.3.3), without I/O:
 //! what comes from the network and what goes to it are datagrams.
 
+mod given;
+mod words;
+
 use super::certificates::{Certificates, Check};
 use dimpl::crypto::{CryptoProvider, Dtls12CipherSuite, rust_crypto};
-use dimpl::{Config, ConfigBuilder, Dtls, Error, Output, PskResolver, SecurityError, TimeoutError};
+use dimpl::{Config, ConfigBuilder, Dtls, DtlsCertificate, Error, Output, PskResolver};
 use plimsoll_codec::dtls::{HandshakeRecords, LARGEST_HANDSHAKE_MESSAGE, records};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{DtlsPlan, ProofPlan, PskPlan};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use words::Source;
+
+pub use given::Credentials;
 
 /// Repetitions of a part of the handshake: more than fit in its time, which is what ends it.
 const REPETITIONS: usize = 30;
@@ -19,6 +25,8 @@ const ROOM: usize = 256;
 /// What the sessions of a shard's clients have in common.
 pub struct Terms {
     proof: Proof,
+    /// What sessions have in common whose certificates another server gave; made with the first of them.
+    given: OnceLock<Arc<Config>>,
     timeout: Nanos,
     /// The instant at which the run's clock shows zero, as the sessions see it.
     origin: Instant,
@@ -56,7 +64,7 @@ impl Terms {
                 Proof::Certificate(Box::new(Certificates::new(tls, are_subscribers, config)?))
             }
         };
-        Ok(Terms { proof, timeout: plan.timeout, origin: Instant::now() })
+        Ok(Terms { proof, given: OnceLock::new(), timeout: plan.timeout, origin: Instant::now() })
     }
 
     /// A new session of the client of that number, which begins now.
@@ -64,29 +72,56 @@ impl Terms {
     /// # Errors
     /// The key cannot be read.
     pub fn session(&self, number: u32, now: Nanos) -> Result<Session, String> {
-        let begun = instant(self.origin, now);
-        let (mut dtls, name, check) = match &self.proof {
-            Proof::Key(psk) => {
-                let (identity, key) = (psk.identity(number), psk.key(number)?);
-                let name = String::from_utf8_lossy(&identity).into_owned();
-                let config = builder(self.timeout)
-                    .with_crypto_provider(provider())
-                    .with_psk_client(identity, Arc::new(Key(key)))
-                    .build()
-                    .map_err(|error| format!("DTLS cannot begin: {error}"))?;
-                (Dtls::new_12_psk(Arc::new(config), begun), name, None)
-            }
+        match &self.proof {
+            Proof::Key(psk) => self.by_key((psk.identity(number), psk.key(number)?), Source::Scenario, now),
             Proof::Certificate(certificates) => {
-                let dtls = Dtls::new_12(certificates.config(), certificates.of(number), begun);
-                (dtls, String::new(), Some(certificates.check()))
+                let (config, own) = (certificates.config(), certificates.of(number));
+                Ok(self.by_certificate((config, own), certificates.check(), Source::Scenario, now))
             }
-        };
+        }
+    }
+
+    fn by_key(
+        &self,
+        (identity, key): (Vec<u8>, Vec<u8>),
+        source: Source,
+        now: Nanos,
+    ) -> Result<Session, String> {
+        let name = String::from_utf8_lossy(&identity).into_owned();
+        let config = builder(self.timeout)
+            .with_crypto_provider(provider())
+            .with_psk_client(identity, Arc::new(Key(key)))
+            .build()
+            .map_err(|error| format!("DTLS cannot begin: {error}"))?;
+        let dtls = Dtls::new_12_psk(Arc::new(config), instant(self.origin, now));
+        Ok(self.begun(dtls, (name, source), None, now))
+    }
+
+    fn by_certificate(
+        &self,
+        (config, own): (Arc<Config>, DtlsCertificate),
+        check: Arc<Check>,
+        source: Source,
+        now: Nanos,
+    ) -> Session {
+        let dtls = Dtls::new_12(config, own, instant(self.origin, now));
+        self.begun(dtls, (String::new(), source), Some(check), now)
+    }
+
+    fn begun(
+        &self,
+        mut dtls: Dtls,
+        (name, source): (String, Source),
+        check: Option<Arc<Check>>,
+        now: Nanos,
+    ) -> Session {
         dtls.set_active(true);
         // For a certificate the library does not ask for room. What is not written to takes no memory.
         let room = vec![0; if check.is_some() { LARGEST_HANDSHAKE_MESSAGE } else { ROOM }];
-        Ok(Session {
+        Session {
             dtls,
             name,
+            source,
             check,
             origin: self.origin,
             began: now,
@@ -96,7 +131,7 @@ impl Terms {
             out: VecDeque::new(),
             clear: VecDeque::new(),
             room,
-        })
+        }
     }
 }
 
@@ -139,6 +174,8 @@ pub struct Session {
     dtls: Dtls,
     /// The identity, for people; empty where a certificate says who the client is.
     name: String,
+    /// Who gave what proves it.
+    source: Source,
     /// Whether the platform is who it should be, where certificates say that.
     check: Option<Arc<Check>>,
     origin: Instant,
@@ -256,80 +293,6 @@ impl Session {
             false => Ok(ended),
         }
     }
-
-    /// What went wrong and what to do about it.
-    fn told(&self, error: &Error) -> String {
-        let name = &self.name;
-        let is_certified = self.check.is_some();
-        match error {
-            Error::Timeout(TimeoutError::Connect | TimeoutError::Handshake) if self.heard && is_certified => {
-                "the platform does not end the DTLS handshake: it does not trust the client's certificate, or has no \
-                 cipher suite in common with Plimsoll"
-                    .into()
-            }
-            Error::Timeout(TimeoutError::Connect | TimeoutError::Handshake) if self.heard => format!(
-                "the platform does not end the DTLS handshake of the identity `{name}`: it does not know it, or has \
-                 another key for it; look at `coap.dtls`"
-            ),
-            Error::Timeout(_) => {
-                "nobody answers the DTLS handshake; is it the platform's port for `coaps://`, usually 5684?".into()
-            }
-            Error::SecurityError(SecurityError::FatalAlert { description }) => self.told_of_alert(*description),
-            Error::SecurityError(SecurityError::ServerFinishedVerificationFailed) if is_certified => {
-                "the platform and Plimsoll do not agree on what was said in the DTLS handshake".into()
-            }
-            Error::SecurityError(SecurityError::ServerFinishedVerificationFailed) => format!(
-                "the platform has another key for the identity `{name}` (`coap.dtls.key`)"
-            ),
-            Error::SecurityError(SecurityError::ExtendedMasterSecretNotNegotiated) => {
-                "the platform's DTLS lacks the extended master secret (RFC 7627), without which no session is made here"
-                    .into()
-            }
-            other => format!("DTLS failed: {other}"),
-        }
-    }
-
-    /// What an alert means where certificates say who is who (RFC 5246 section 7.2.2).
-    fn told_of_alert_with_certificates(&self, description: u8) -> String {
-        match description {
-            _ if self.handshake.is_none() => {
-                format!("the platform ended the DTLS session (alert {description})")
-            }
-            40 | 47 | 71 => format!(
-                "the platform refused the DTLS handshake (alert {description}): it has no cipher suite of ECDHE_ECDSA with \
-                 AES-GCM or ChaCha20, or wants no certificate"
-            ),
-            42..=46 | 48 | 49 => format!(
-                "the platform refused the client's certificate (alert {description}); does it trust the authority of \
-                 `connection.tls.certificate`?"
-            ),
-            _ => format!("the platform refused the DTLS handshake (alert {description})"),
-        }
-    }
-
-    /// What an alert means (RFC 5246 section 7.2, RFC 4279 section 2).
-    fn told_of_alert(&self, description: u8) -> String {
-        let name = &self.name;
-        match description {
-            _ if self.check.is_some() => self.told_of_alert_with_certificates(description),
-            20 | 51 if self.handshake.is_some() => format!(
-                "the platform has another key for the identity `{name}` (alert {description}); look at `coap.dtls.key`"
-            ),
-            115 => {
-                format!(
-                    "the platform does not know the identity `{name}` (alert 115); look at `coap.dtls.identity`"
-                )
-            }
-            40 | 47 | 71 if self.handshake.is_some() => format!(
-                "the platform refused the DTLS handshake (alert {description}): it does not know the identity `{name}` \
-                 of `coap.dtls`, or does not speak TLS_PSK_WITH_AES_128_CCM_8"
-            ),
-            _ if self.handshake.is_none() => {
-                format!("the platform ended the DTLS session (alert {description})")
-            }
-            _ => format!("the platform refused the DTLS handshake (alert {description})"),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -343,13 +306,13 @@ pub mod tests {
 
     /// The other side: a server that knows a key for everybody.
     pub struct Server {
-        dtls: Dtls,
-        origin: Instant,
-        heard: Vec<Vec<u8>>,
+        pub(super) dtls: Dtls,
+        pub(super) origin: Instant,
+        pub(super) heard: Vec<Vec<u8>>,
     }
 
     impl Server {
-        fn new(key: &str, origin: Instant) -> Server {
+        pub(super) fn new(key: &str, origin: Instant) -> Server {
             let key = Arc::new(Key(key.into()));
             let timeout = Duration::from_nanos(DAY.0 as u64);
             let config = Config::builder().with_psk_server(None, key).flight_retries(REPETITIONS);
@@ -378,7 +341,7 @@ pub mod tests {
             // One that gives up is silent from then on.
             let _ =
                 timed.and_then(|()| datagram.map_or(Ok(()), |datagram| self.dtls.handle_packet(datagram)));
-            let (mut room, mut out) = ([0; 2048], Vec::new());
+            let (mut room, mut out) = (vec![0; LARGEST_HANDSHAKE_MESSAGE], Vec::new());
             loop {
                 match self.dtls.poll_output(&mut room) {
                     Output::Packet(datagram) => out.push(datagram.to_vec()),
@@ -390,11 +353,15 @@ pub mod tests {
         }
     }
 
-    fn session(key: &str) -> Session {
+    pub(super) fn terms(key: &str) -> Terms {
         let text = |text: &str| Template { pieces: vec![Piece::Text(text.into()), Piece::Device] };
         let psk = PskPlan { identity: text("device "), key: KeyPlan::Template(text(key)) };
         let proof = ProofPlan::Keys { devices: psk.clone(), subscribers: psk };
-        Terms::of_devices(&DtlsPlan { proof, timeout: DAY }).unwrap().session(7, Nanos::ZERO).unwrap()
+        Terms::of_devices(&DtlsPlan { proof, timeout: DAY }).unwrap()
+    }
+
+    fn session(key: &str) -> Session {
+        terms(key).session(7, Nanos::ZERO).unwrap()
     }
 
     /// A client's side and the other one, which have the same key.
@@ -405,7 +372,7 @@ pub mod tests {
     }
 
     /// Lets both speak over a network that loses what it is told to, until the handshake is over: how long it took.
-    fn speak(
+    pub(super) fn speak(
         session: &mut Session,
         server: &mut Server,
         mut lost: impl FnMut() -> bool,

@@ -3,15 +3,25 @@
 
 use super::operations::{Reply, Served, Then};
 use super::own::{Own, SECURITY};
+use crate::drivers::coap::dtls::Credentials;
 use plimsoll_codec::coap::{Message, code, option};
 use plimsoll_codec::lwm2m::{Kind, Path, Value, format, payload};
 use std::net::IpAddr;
 
 /// Where a device asks to be bootstrapped, and where its server says that it is done.
 pub const INTERFACE: &str = "/bs";
-/// Resources of the object of security: where a server is, and whether it is one for bootstrapping.
+/// Resources of the object of security (1.1 core, appendix E.1): where a server is, whether it is one for bootstrapping, and how
+/// datagrams are secured.
 const URI: u16 = 0;
 const IS_BOOTSTRAP: u16 = 1;
+const MODE: u16 = 2;
+/// The identity of the device or its certificate, the certificate of the server, and the device's key.
+const IDENTITY: u16 = 3;
+const SERVER_CERTIFICATE: u16 = 4;
+const KEY: u16 = 5;
+/// Who must have signed the certificate of the server. By default nobody: it is the one that stands there.
+const CERTIFICATE_USAGE: u16 = 15;
+const DOMAIN_ISSUED: i64 = 3;
 /// The object of servers, which a bootstrap server may read.
 const SERVER: u16 = 1;
 /// The last of the objects that bootstrap servers write: security, servers, access control.
@@ -72,27 +82,162 @@ impl Served<'_> {
     }
 }
 
-/// The port of the server that a device was told of, which must be at that host; why there is none, for people.
-pub fn server_of(own: &Own, host: IpAddr) -> Result<u16, String> {
-    let accounts = || own.of_object(SECURITY);
-    let is_for_bootstrapping = |instance: Path| {
-        accounts().any(|(path, given)| {
-            instance.covers(path)
-                && path.resource_id() == Some(IS_BOOTSTRAP)
-                && given.as_kind(Kind::Boolean) == Some(Value::Boolean(true))
-        })
-    };
-    let uri = accounts()
-        .filter(|(path, _)| path.resource_id() == Some(URI) && !is_for_bootstrapping(path.up_to(2)))
-        .find_map(|(_, given)| match given.as_kind(Kind::String) {
-            Some(Value::String(uri)) => Some(uri.to_owned()),
+/// The server that a device was told of.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Its port at the host of the platform.
+    pub port: u16,
+    /// What secures the datagrams between them; `None` where they are not secured.
+    pub credentials: Option<Credentials>,
+}
+
+/// The server that a device was told of, which must be at that host and as secured as the address of the platform; why there is none,
+/// for people.
+pub fn account_of(own: &Own, host: IpAddr, is_secured: bool) -> Result<Account, String> {
+    let entries = Entries(own);
+    let is_for_bootstrapping =
+        |instance| entries.of(instance, IS_BOOTSTRAP, Kind::Boolean) == Some(Value::Boolean(true));
+    let instances = own
+        .of_object(SECURITY)
+        .filter(|(path, _)| path.resource_id() == Some(URI))
+        .map(|(path, _)| path.up_to(2))
+        .filter(|instance| !is_for_bootstrapping(*instance));
+    let (instance, uri) = instances
+        .filter_map(|instance| match entries.of(instance, URI, Kind::String) {
+            Some(Value::String(uri)) => Some((instance, uri)),
             _ => None,
         })
+        .next()
         .ok_or("the bootstrap server named no server (0/x/0)")?;
     // It is a place like that of an image, but needs no path.
-    let place = super::firmware::place(&format!("{}/", uri.trim_end_matches('/')), (host, false));
+    let place = super::firmware::place(&format!("{}/", uri.trim_end_matches('/')), (host, is_secured));
     let (port, _) = place.map_err(|_| {
-        format!("the bootstrap server named {uri}: devices reach a server over CoAP at {host} alone")
+        let (scheme, way) = match is_secured {
+            true => ("coaps://", "CoAP over DTLS"),
+            false => ("coap://", "CoAP without DTLS"),
+        };
+        format!(
+            "the bootstrap server named {uri}: with {scheme} in `platform.address`, devices reach a server over {way} at \
+             {host} alone"
+        )
     })?;
-    Ok(port)
+    let credentials = is_secured.then(|| entries.credentials(instance)).transpose()?;
+    Ok(Account { port, credentials })
+}
+
+/// What was written to the object of security.
+struct Entries<'a>(&'a Own);
+
+impl<'a> Entries<'a> {
+    /// The value of a resource of an instance.
+    fn of(&self, instance: Path, resource: u16, kind: Kind) -> Option<Value<'a>> {
+        self.0.written(instance.child(resource)?)?.as_kind(kind)
+    }
+
+    fn number(&self, instance: Path, resource: u16) -> Option<i64> {
+        match self.of(instance, resource, Kind::Integer) {
+            Some(Value::Integer(number)) => Some(number),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self, instance: Path, resource: u16) -> Vec<u8> {
+        match self.of(instance, resource, Kind::Opaque) {
+            Some(Value::Opaque(bytes)) => bytes.to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What secures the datagrams between a device and the server of that instance.
+    fn credentials(&self, instance: Path) -> Result<Credentials, String> {
+        let identity = self.bytes(instance, IDENTITY);
+        let key = self.bytes(instance, KEY);
+        match self.number(instance, MODE) {
+            Some(0) => Ok(Credentials::Key { identity, key }),
+            Some(2) => match self.number(instance, CERTIFICATE_USAGE) {
+                None | Some(DOMAIN_ISSUED) => {
+                    let server = self.bytes(instance, SERVER_CERTIFICATE);
+                    Ok(Credentials::Certificate { own: identity, private_key: key, server })
+                }
+                Some(usage) => Err(format!(
+                    "the bootstrap server wants the server's certificate checked by way {usage} (0/x/15); devices know way 3 \
+                     alone, in which the server shows the certificate at 0/x/4"
+                )),
+            },
+            Some(mode) => {
+                let name = match mode {
+                    1 => ", a raw public key",
+                    3 => ", no security",
+                    4 => ", a certificate that the device asks for (EST)",
+                    _ => "",
+                };
+                Err(format!(
+                    "the bootstrap server wrote the security mode {mode}{name} (0/x/2); over coaps:// devices know 0, a \
+                     pre-shared key, and 2, a certificate"
+                ))
+            }
+            None => Err("the bootstrap server wrote no security mode (0/x/2)".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_codec::lwm2m::Given;
+
+    const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    /// A device to which that was written, each at its instance and resource.
+    fn told(entries: &[(u16, u16, Value<'_>)]) -> Own {
+        let mut own = Own::default();
+        for (instance, resource, value) in entries {
+            own.write(Path::resource(SECURITY, *instance, *resource), (*value).into());
+        }
+        own
+    }
+
+    #[test]
+    fn the_account_of_a_server_names_it_with_its_key() {
+        let bootstrap = [
+            (0, URI, Value::String("coaps://127.0.0.1:5784")),
+            (0, IS_BOOTSTRAP, Value::Boolean(true)),
+            (0, MODE, Value::Integer(0)),
+        ];
+        let server = [
+            (7, URI, Value::String("coaps://127.0.0.1")),
+            (7, IS_BOOTSTRAP, Value::Boolean(false)),
+            (7, MODE, Value::Integer(0)),
+            (7, IDENTITY, Value::Opaque(b"me")),
+            (7, KEY, Value::Opaque(b"sesame")),
+        ];
+        let own = told(&[&bootstrap[..], &server].concat());
+        let credentials = Credentials::Key { identity: b"me".to_vec(), key: b"sesame".to_vec() };
+        let expected = Account { port: 5684, credentials: Some(credentials) };
+        assert_eq!(account_of(&own, HOST, true), Ok(expected));
+        let plain = told(&[(0, URI, Value::String("coap://127.0.0.1:7"))]);
+        assert_eq!(account_of(&plain, HOST, false), Ok(Account { port: 7, credentials: None }));
+    }
+
+    #[test]
+    fn what_a_device_cannot_do_is_a_reason() {
+        let of = |uri, mode: Option<i64>, more: &[(u16, u16, Value<'_>)]| {
+            let mode = mode.map(|mode| (1, MODE, Value::Integer(mode)));
+            let entries = [&[(1, URI, Value::String(uri))][..], mode.as_slice(), more].concat();
+            account_of(&told(&entries), HOST, true).unwrap_err()
+        };
+        for (reason, expected) in [
+            (of("coap://127.0.0.1:5683", Some(3), &[]), "over CoAP over DTLS at 127.0.0.1 alone"),
+            (of("coaps://127.0.0.1", Some(1), &[]), "mode 1, a raw public key (0/x/2)"),
+            (of("coaps://127.0.0.1", Some(77), &[]), "mode 77 (0/x/2)"),
+            (of("coaps://127.0.0.1", None, &[]), "no security mode (0/x/2)"),
+            (of("coaps://127.0.0.1", Some(2), &[(1, CERTIFICATE_USAGE, Value::Integer(0))]), "(0/x/15)"),
+        ] {
+            assert!(reason.contains(expected), "{reason}");
+        }
+        let mut text = told(&[(1, URI, Value::String("coaps://127.0.0.1"))]);
+        text.write(Path::resource(SECURITY, 1, MODE), Given::Text("key".into()));
+        assert!(account_of(&text, HOST, true).unwrap_err().contains("no security mode"));
+        assert!(!format!("{:?}", Credentials::Key { identity: vec![], key: vec![77] }).contains("77"));
+    }
 }

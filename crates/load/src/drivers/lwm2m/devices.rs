@@ -5,6 +5,7 @@ mod bootstrapping;
 mod incoming;
 mod notifying;
 mod registering;
+mod securing;
 mod sending;
 mod updating;
 
@@ -31,6 +32,8 @@ use plimsoll_stats::distribution::{Random, random};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::ops::Range;
+
+pub use securing::Wanted;
 
 /// Bytes of a block, where nothing else is planned: the most (RFC 7959 section 2.2).
 const BLOCK: u16 = 1024;
@@ -96,7 +99,7 @@ struct Device {
     /// Whether it was ever told as ready, and whether it is now.
     was_ready: bool,
     is_ready: bool,
-    /// Whether it has a DTLS session.
+    /// Whether it has a DTLS session with the server's port that it speaks to.
     has_session: bool,
     /// Whether a bootstrap server has named it its server, at which it could register since.
     knows_server: bool,
@@ -119,8 +122,10 @@ struct Device {
     took: Nanos,
     /// How often it has registered.
     lives: u16,
-    /// The port of the server that it is registered at.
+    /// The port of the server that it is registered at, or registers at when it knows its server.
     port: u16,
+    /// The port of the server that it speaks to, which may be that of the bootstrap server.
+    peer: u16,
     /// In queue mode, when it sent something last.
     sent_at: Nanos,
     /// When its standing changes by itself, when its registration is renewed, when a message that waits may go, and when it is
@@ -222,6 +227,7 @@ impl Devices {
             look_at: never,
             later_at: never,
             port: address.port(),
+            peer: address.port(),
             ..Device::default()
         };
         let owned = share.count(plan.devices);
@@ -276,54 +282,6 @@ impl Devices {
             self.begin(slot, now);
         }
         is_idle
-    }
-
-    /// Waits for a session where datagrams are secured, asks to be bootstrapped where that is planned, else registers.
-    fn begin(&mut self, slot: u32, now: Nanos) {
-        self.note_beginning(slot, now);
-        let Some(own) = self.devices.get_mut(slot as usize) else { return };
-        match self.bootstrap_port {
-            _ if self.is_secured && !own.has_session => {
-                own.standing = Standing::Securing;
-                self.insecure.push(slot);
-            }
-            Some(port) if !own.knows_server => self.ask_for_bootstrap(slot, port, now),
-            _ => self.register(slot, now),
-        }
-    }
-
-    /// Notes when a device began to connect.
-    fn note_beginning(&mut self, slot: u32, now: Nanos) {
-        if let Some(own) = self.devices.get_mut(slot as usize) {
-            own.began = now;
-        }
-    }
-
-    /// Takes a device that waits for a session. One that was released meanwhile does not wait any more.
-    pub fn wants_session(&mut self) -> Option<u32> {
-        while let Some(slot) = self.insecure.pop() {
-            if self.devices.get(slot as usize).is_some_and(|own| own.standing == Standing::Securing) {
-                return Some(slot);
-            }
-        }
-        None
-    }
-
-    /// A device has a session: it registers.
-    pub fn secured(&mut self, slot: u32, now: Nanos) {
-        let Some(own) = self.devices.get_mut(slot as usize) else { return };
-        own.has_session = true;
-        if own.standing == Standing::Securing {
-            self.register(slot, now);
-        }
-    }
-
-    /// A device has no session any more, or none came about.
-    pub fn lost_session(&mut self, slot: u32, reason: String, at: Nanos, events: &mut Vec<Event>) {
-        if let Some(own) = self.devices.get_mut(slot as usize) {
-            own.has_session = false;
-        }
-        self.failed_to_send(slot, reason, at, events);
     }
 
     /// Takes over a message of a device.
@@ -566,7 +524,8 @@ impl Devices {
             return self.download_failed(slot, Outcome::ConnectionLost, "the server does not answer", events);
         }
         // It may have lost the session, which it does not say (RFC 6347 section 4.1.2.7).
-        self.lost_session(slot, "the server does not answer".to_owned(), now, events);
+        self.forget_session(slot);
+        self.failed_to_send(slot, "the server does not answer".to_owned(), now, events);
     }
 
     /// Until when an answer is awaited.

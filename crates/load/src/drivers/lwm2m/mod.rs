@@ -56,8 +56,6 @@ pub struct Lwm2mDriver {
     readiness: Readiness,
     devices: Devices,
     hub: Hub,
-    /// The server's port for registrations.
-    port: u16,
     /// Where datagrams are secured.
     sessions: Option<Sessions>,
     urgent: bool,
@@ -81,7 +79,9 @@ impl Lwm2mDriver {
         }
         let readiness = Readiness::new(clock, &plan.load)?;
         let sources = Sources::new(plan.connection.source_addresses.clone(), address);
-        let sessions = plan.coap.dtls.as_ref().map(|dtls| Sessions::new(dtls, share.count(plan.devices)));
+        let bootstrap_port = bootstrap.filter(|_| plan.lwm2m.bootstrap).map(|address| address.port());
+        let count = share.count(plan.devices);
+        let sessions = plan.coap.dtls.as_ref().map(|dtls| Sessions::new(dtls, count, bootstrap_port));
         let ports = (address, sources, plan.lwm2m.nat_rebinding);
         let hub = Hub::new(share, plan.devices, ports, readiness.epoll())?;
         let mut devices = Devices::new(context);
@@ -90,7 +90,6 @@ impl Lwm2mDriver {
             share,
             clock,
             devices,
-            port: address.port(),
             sessions: sessions.transpose().map_err(std::io::Error::other)?,
             hub,
             readiness,
@@ -106,7 +105,6 @@ impl Lwm2mDriver {
         self.shake_hands(events);
         for _ in 0..TURNS {
             self.devices.tick(self.clock.now(), events);
-            self.begin_sessions(events);
             self.flush(events);
             // What is not acknowledged makes way for the next message as soon as it is sent.
             if !self.devices.is_dirty() || self.is_crowded {
@@ -145,31 +143,41 @@ impl Lwm2mDriver {
 
     /// The same over the sessions of devices. What was secured counts as sent: the same is never secured twice.
     fn flush_secured(&mut self, events: &mut Vec<Event>) {
-        let Lwm2mDriver { devices, hub, readiness, clock, traffic, sessions, port, .. } = self;
+        let Lwm2mDriver { devices, clock, traffic, sessions, .. } = self;
         let Some(sessions) = sessions else { return };
         for outgoing in devices.take_outgoing() {
             let at = clock.now();
-            let Some((slot, _, message)) = devices.datagram(&outgoing) else { continue };
-            match sessions.secure(slot, message, at, traffic) {
+            let Some((slot, port, message)) = devices.datagram(&outgoing) else { continue };
+            match sessions.secure((slot, port), message, at, traffic) {
                 Ok(()) => devices.was_sent(&outgoing, at, events),
-                Err(reason) => devices.lost_session(slot, reason, at, events),
+                Err(reason) => devices.lost_session((slot, port), reason, at, events),
             }
         }
         devices.keep(Vec::new());
+        // A device answers its bootstrap server before it turns to its own: it may hear the one that it has sent to last alone.
+        self.begin_sessions(events);
+        self.send_sealed(events);
+    }
+
+    /// Sends what sessions have made.
+    fn send_sealed(&mut self, events: &mut Vec<Event>) {
+        let Lwm2mDriver { devices, hub, readiness, clock, traffic, sessions, .. } = self;
+        let Some(sessions) = sessions else { return };
         let mut waiting = sessions.take_outgoing();
         let mut refused = 0;
-        waiting.retain(|(slot, datagram)| {
+        waiting.retain(|sealed| {
             if refused >= MOST_REFUSED {
                 return true;
             }
-            match hub.send((*slot, *port), datagram, (readiness.epoll(), clock.now()), traffic) {
+            let to = (sealed.slot, sealed.port);
+            match hub.send(to, &sealed.datagram, (readiness.epoll(), clock.now()), traffic) {
                 Ok(true) => false,
                 Ok(false) => {
                     refused += 1;
                     true
                 }
                 Err(reason) => {
-                    devices.lost_session(*slot, reason, clock.now(), events);
+                    devices.lost_session(to, reason, clock.now(), events);
                     false
                 }
             }
@@ -181,10 +189,11 @@ impl Lwm2mDriver {
     /// Begins the sessions that devices wait for.
     fn begin_sessions(&mut self, events: &mut Vec<Event>) {
         let Some(sessions) = &mut self.sessions else { return };
-        while let Some(slot) = self.devices.wants_session() {
-            let now = self.clock.now();
-            if let Err(reason) = sessions.begin(slot, self.share.number(slot), now) {
-                self.devices.lost_session(slot, reason, now, events);
+        while let Some(wanted) = self.devices.wants_session() {
+            let (slot, now) = (wanted.slot, self.clock.now());
+            sessions.leave_bootstrap(slot, self.hub.hears_one_port(), now);
+            if let Err(reason) = sessions.begin(&wanted, self.share.number(slot), now) {
+                self.devices.lost_session((slot, wanted.port), reason, now, events);
             }
         }
     }
@@ -193,9 +202,9 @@ impl Lwm2mDriver {
     fn shake_hands(&mut self, events: &mut Vec<Event>) {
         let Some(sessions) = &mut self.sessions else { return };
         let now = self.clock.now();
-        while let Some(slot) = sessions.due(now) {
-            if let Err(reason) = sessions.tick(slot, now) {
-                self.devices.lost_session(slot, reason, now, events);
+        while let Some(of) = sessions.due(now) {
+            if let Err(reason) = sessions.tick(of, now) {
+                self.devices.lost_session(of, reason, now, events);
             }
         }
     }
@@ -208,15 +217,15 @@ impl Lwm2mDriver {
         let Some(sessions) = &mut self.sessions else {
             return self.devices.incoming((slot, port), bytes, at, events);
         };
-        match sessions.incoming(slot, bytes, now) {
+        match sessions.incoming((slot, port), bytes, now) {
             Ok(Some(took)) => {
                 events.push(Event::Secured { took, resumed: false });
-                self.devices.secured(slot, at);
+                self.devices.secured((slot, port), at);
             }
             Ok(None) => {}
-            Err(reason) => return self.devices.lost_session(slot, reason, at, events),
+            Err(reason) => return self.devices.lost_session((slot, port), reason, at, events),
         }
-        while let Some(message) = sessions.message(slot, bytes.len(), &mut self.traffic) {
+        while let Some(message) = sessions.message((slot, port), bytes.len(), &mut self.traffic) {
             self.devices.incoming((slot, port), &message, at, events);
         }
     }
@@ -234,9 +243,9 @@ impl Lwm2mDriver {
                 Ok(Reading::Nothing) => break,
                 Err(reason) => {
                     let now = self.clock.now();
-                    match self.sessions.is_some() {
-                        true => self.devices.lost_session(ready, reason, now, events),
-                        false => self.devices.failed_to_send(ready, reason, now, events),
+                    match self.devices.peer(ready).filter(|_| self.sessions.is_some()) {
+                        Some(port) => self.devices.lost_session((ready, port), reason, now, events),
+                        None => self.devices.failed_to_send(ready, reason, now, events),
                     }
                     break;
                 }

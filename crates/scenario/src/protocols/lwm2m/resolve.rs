@@ -125,10 +125,6 @@ fn check_send(lwm2m: &Lwm2m, context: &mut Context<'_>) {
 /// Reports what CoAP has and devices that speak LwM2M have not.
 fn check_way(scenario: &Scenario, platform: Option<&PlatformPlan>, context: &mut Context<'_>) {
     let address = platform.and_then(|platform| platform.address.as_ref());
-    if scenario.lwm2m.bootstrap && address.is_some_and(|address| address.wire.tls) {
-        let help = "write the address as `coap://host:5683`";
-        context.error_with_help("lwm2m.bootstrap", "devices are bootstrapped without DTLS so far", help);
-    }
     let coap = &scenario.coap;
     if coap.sockets.is_some() {
         context.error_with_help("coap.sockets", "`sockets` means nothing to LwM2M", "remove it");

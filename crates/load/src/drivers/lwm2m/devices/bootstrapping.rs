@@ -1,7 +1,7 @@
 //! How devices learn of their server from another one (1.1 core, section 6.1).
 
 use super::{Devices, Event, Purpose, Standing};
-use crate::drivers::lwm2m::bootstrap::{INTERFACE, server_of};
+use crate::drivers::lwm2m::bootstrap::{INTERFACE, account_of};
 use crate::drivers::lwm2m::registration;
 use plimsoll_codec::coap::code;
 use plimsoll_model::Nanos;
@@ -36,17 +36,18 @@ impl Devices {
             // It was released meanwhile.
             return;
         }
-        match server_of(&own.own, self.host) {
-            Ok(port) => {
-                (own.port, own.knows_server) = (port, true);
+        match account_of(&own.own, self.host, self.is_secured) {
+            Ok(account) => {
+                (own.port, own.knows_server) = (account.port, true);
                 let client = self.client(slot);
                 if self.part(slot, at, events) {
                     let reason = "the bootstrap server gave the device a new start".to_owned();
                     events.push(Event::Disconnected { client, at, reason });
                     self.note_beginning(slot, at);
                 }
-                // What it took to be bootstrapped belongs to connecting.
-                self.register(slot, at);
+                // What it took to be bootstrapped belongs to connecting. The server may have changed the keys of a known one.
+                self.forget_session(slot);
+                self.turn_to_server(slot, at);
             }
             Err(reason) => self.failed(slot, reason, at, events),
         }

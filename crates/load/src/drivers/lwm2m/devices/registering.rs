@@ -19,7 +19,7 @@ impl Devices {
     pub(super) fn register(&mut self, slot: u32, now: Nanos) {
         let device = self.number(slot);
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
-        (own.standing, own.lives) = (Standing::Registering, own.lives.wrapping_add(1));
+        own.standing = Standing::Registering;
         own.sleep();
         // What a server wanted to be told of ends with its registration (section 5.5).
         own.observations.clear();
@@ -250,8 +250,7 @@ impl Devices {
             let (client, reason) = (self.client(slot), "the server restarted the device (3/0/4)".to_owned());
             events.push(Event::Disconnected { client, at, reason });
         }
-        self.note_beginning(slot, at);
-        self.register(slot, at);
+        self.begin(slot, at);
     }
 
     /// A registration failed or was lost: what is under way is given up, and the device registers again after a pause if it was
@@ -266,7 +265,7 @@ impl Devices {
         let (chance, longest) = (self.random.fraction(), self.pauses.1);
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
         // Where it cannot register, it asks to be bootstrapped once more (1.1 core, section 6.1.4).
-        own.knows_server &= own.standing != Standing::Registering;
+        own.knows_server &= !matches!(own.standing, Standing::Registering | Standing::Securing);
         if !own.was_ready {
             own.standing = Standing::Idle;
             return self.count(slot);
