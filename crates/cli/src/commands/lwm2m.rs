@@ -52,6 +52,9 @@ pub struct Lwm2m {
     /// The private key of --certificate, in PEM, for the curve P-256 or P-384
     #[arg(long, value_name = "FILE", requires = "certificate")]
     certificate_key: Option<PathBuf>,
+    /// Take registrations in blocks of so many bytes at most: 16, 32, 64, 128, 256, 512 or 1024 (default: as devices send them)
+    #[arg(long, value_name = "BYTES", value_parser = block_size)]
+    block_size: Option<u16>,
     /// Offer new firmware of so many bytes to each device that has notified; 0 for none
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=16_777_216))]
     firmware: u32,
@@ -105,6 +108,7 @@ impl Lwm2m {
             secret,
             bootstrap_port: self.bootstrap_port,
             bootstrap_key: self.bootstrap_key_file.map(read).transpose()?,
+            block_size: self.block_size,
             firmware: (self.firmware > 0).then_some(self.firmware as usize),
             record: self.record,
         };
@@ -138,4 +142,9 @@ impl Lwm2m {
 fn path(text: &str) -> Result<Path, String> {
     let found = Path::parse(text).filter(|path| *path != Path::ROOT);
     found.ok_or_else(|| "write object, instance and resource, such as 3303/0/5700".into())
+}
+
+fn block_size(text: &str) -> Result<u16, String> {
+    let size = text.parse().ok().filter(|size: &u16| size.is_power_of_two() && (16..=1024).contains(size));
+    size.ok_or_else(|| "a block has 16, 32, 64, 128, 256, 512 or 1024 bytes".into())
 }

@@ -336,6 +336,19 @@ fn notifications_out_of_order_are_each_counted_once() {
     exact(&bench, &finished);
 }
 
+/// Devices have more instances than fit into one block of the server: each registers once, also where blocks are lost.
+#[test]
+fn long_registrations_go_in_blocks() {
+    let bench = Bench::beside_others();
+    let target = Target::start(&bench, &["--block-size", "256", "--lose-every", "13"]);
+    let resources: String = (0..200).map(|instance| format!("3303/{instance}/5700: 1, ")).collect();
+    let more = format!("lwm2m: {{ resources: {{ {resources} }} }}\ncoap: {{ ack_timeout: 200ms }}");
+    let finished = bench.run(&scenario(&target.address, &more));
+    target.end();
+    let lines = exact(&bench, &finished);
+    assert_eq!(lines.get("registered"), Some(&40), "{lines:?}");
+}
+
 /// Each device has a session of its own over the socket that all of them share.
 #[test]
 fn datagrams_are_secured_without_a_socket_for_each_device() {

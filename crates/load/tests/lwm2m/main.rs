@@ -3,6 +3,7 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod blocks;
 mod misuse;
 mod rig;
 mod updating;

@@ -1,6 +1,7 @@
 //! A small server of LwM2M, for tests and rehearsal: devices register, it observes the resources that it was told of, and keeps a
 //! record of all that comes. It may also bootstrap devices and give them new firmware. Everything is in memory.
 
+mod bodies;
 mod bootstrap;
 mod channel;
 mod firmware;
@@ -9,6 +10,7 @@ mod secured;
 
 use crate::clock::monotonic;
 use crate::record_file::{RecordFile, Unwritable};
+use bodies::{Bodies, Taken};
 use bootstrap::{Account, Bootstrap};
 use channel::Channel;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
@@ -63,6 +65,8 @@ pub struct Settings {
     pub bootstrap_port: Option<u16>,
     /// The key that secures datagrams there; `None` for that of the secret.
     pub bootstrap_key: Option<String>,
+    /// Bytes of a block of a registration at most, a power of two from 16 to 1,024; `None` takes whatever comes.
+    pub block_size: Option<u16>,
     /// Bytes of the new firmware of which a device is told as soon as it has notified; `None` where there is none.
     pub firmware: Option<usize>,
     /// Where the record is written.
@@ -130,6 +134,7 @@ pub struct Lwm2mTarget {
     channel: Channel,
     settings: Settings,
     registrations: Registrations,
+    bodies: Bodies,
     bootstrap: Option<Bootstrap>,
     image: Option<Vec<u8>>,
     record: Option<RecordFile>,
@@ -176,6 +181,7 @@ impl Lwm2mTarget {
             channel,
             bootstrap,
             image: settings.firmware.map(firmware::image),
+            bodies: Bodies::of_blocks(settings.block_size),
             settings,
             registrations: Registrations::beginning_at(begin),
             record,
@@ -301,6 +307,16 @@ impl Lwm2mTarget {
         if request.code == code::POST && path == SEND {
             return self.take_sent(request, from, at);
         }
+        let is_posted = request.code == code::POST && (path == INTERFACE || number.is_some());
+        let taken = if is_posted { self.bodies.take(request, from) } else { Taken::Whole(None) };
+        let block = match taken {
+            Taken::Answer(code, block) => {
+                let _ = block.map(|block| location.add_number(option::BLOCK1, block.to_number()));
+                self.answer(request, (code, &location, &[]), from);
+                return Ok(());
+            }
+            Taken::Whole(block) => block,
+        };
         let code = match (request.code, number, query(request, "ep")) {
             (code::POST, None, Some(endpoint)) if path == INTERFACE => {
                 let is_again = self.registrations.has(&endpoint, by);
@@ -336,6 +352,7 @@ impl Lwm2mTarget {
             (code::POST, ..) => code::BAD_REQUEST,
             _ => code::NOT_FOUND,
         };
+        let _ = block.map(|block| location.add_number(option::BLOCK1, block.to_number()));
         self.answer(request, (code, &location, &[]), from);
         if let Some(number) = registered {
             self.observe(number, from, at);

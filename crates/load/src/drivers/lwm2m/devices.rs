@@ -4,6 +4,7 @@
 mod bootstrapping;
 mod incoming;
 mod notifying;
+mod posting;
 mod registering;
 mod securing;
 mod sending;
@@ -20,6 +21,7 @@ use crate::driver::{Client, Event, Traffic};
 use crate::drivers::DriverContext;
 use crate::drivers::coap::answered::Answered;
 use crate::drivers::coap::message_ids::MessageIds;
+use crate::drivers::coap::transfer::Transfer;
 use crate::drivers::timers::Timers;
 use crate::share::Share;
 use plimsoll_codec::coap::OptionList;
@@ -157,6 +159,8 @@ impl Device {
 struct Rare {
     /// What a server writes in blocks.
     upload: Option<Upload>,
+    /// A registration or an update that goes in blocks.
+    transfer: Option<Box<Transfer>>,
     /// The firmware that it downloads, and when the one that it has is installed.
     download: Option<Download>,
     installs_at: Option<Nanos>,

@@ -1,5 +1,6 @@
 //! How devices register, renew their registration, and register again when their server has lost them.
 
+use super::posting::Posted;
 use super::{Devices, Event, Outgoing, Purpose, Standing};
 use crate::drivers::lwm2m::firmware::{STATE, State};
 use crate::drivers::lwm2m::operations::registered;
@@ -17,6 +18,11 @@ const LONGEST_LIFETIME: i64 = 100 * 366 * 86_400;
 impl Devices {
     /// Sends a registration.
     pub(super) fn register(&mut self, slot: u32, now: Nanos) {
+        self.register_in_blocks(slot, (self.block_size, now), now);
+    }
+
+    /// The same, in blocks of at most so many bytes where its links are longer; it has begun then.
+    pub(super) fn register_in_blocks(&mut self, slot: u32, blocks: (u16, Nanos), now: Nanos) {
         let device = self.number(slot);
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
         own.standing = Standing::Registering;
@@ -27,12 +33,23 @@ impl Devices {
         let lifetime = self.lifetime(slot);
         registration::register(&self.plan, (&self.run, device, lifetime), &mut self.options);
         let links = self.values(slot, now, &[]).map(|values| registered(&values)).unwrap_or_default();
-        self.post(slot, Purpose::Register, links.as_bytes(), now);
+        self.post_links((slot, Purpose::Register), links.into_bytes(), blocks, now);
     }
 
     /// Renews a registration, with the list of its objects where that has changed. While an update is under way, the next one waits for
     /// its answer: a server takes them in the order in which they come.
     pub(super) fn update(&mut self, slot: u32, lists_objects: bool, now: Nanos) {
+        self.update_in_blocks(slot, lists_objects, (self.block_size, now), now);
+    }
+
+    /// The same, in blocks of at most so many bytes where its links are longer; it has begun then.
+    pub(super) fn update_in_blocks(
+        &mut self,
+        slot: u32,
+        lists_objects: bool,
+        blocks: (u16, Nanos),
+        now: Nanos,
+    ) {
         let is_under_way = self.is_renewing(slot);
         let own = self.devices.get_mut(slot as usize);
         let Some(own) = own.filter(|own| own.standing == Standing::Registered) else { return };
@@ -44,7 +61,7 @@ impl Devices {
         registration::update(&location, self.lifetime(slot), &mut self.options, lists_objects);
         let values = self.values(slot, now, &[]).filter(|_| lists_objects);
         let links = values.map(|values| registered(&values)).unwrap_or_default();
-        self.post(slot, Purpose::Update, links.as_bytes(), now);
+        self.post_links((slot, Purpose::Update), links.into_bytes(), blocks, now);
     }
 
     /// Whether an update of a device is under way.
@@ -54,40 +71,55 @@ impl Devices {
         self.devices.get(slot as usize).is_some_and(|own| own.under_way.iter().any(is_update))
     }
 
-    /// Sends a request to the server of a device whose options were made.
-    pub(super) fn post(&mut self, slot: u32, purpose: Purpose, payload: &[u8], now: Nanos) {
+    /// Sends a request to the server of a device whose options were made; its place.
+    pub(super) fn post(&mut self, slot: u32, purpose: Purpose, payload: &[u8], now: Nanos) -> u32 {
         let port = self.devices.get(slot as usize).map_or(self.port, |own| own.port);
-        self.request((slot, port), (purpose, code::POST), payload, now);
+        self.request((slot, port), (purpose, code::POST), payload, now)
     }
 
-    /// Sends a request to a port of the server whose options were made.
+    /// Sends a request to a port of the server whose options were made; its place.
     pub(super) fn request(
         &mut self,
-        (slot, port): (u32, u16),
+        of: (u32, u16),
         (purpose, code): (Purpose, u8),
         payload: &[u8],
         now: Nanos,
-    ) {
-        let (place, id) = (self.exchanges.take(slot, purpose, now), self.take_id(slot, now));
+    ) -> u32 {
+        let (place, id) = self.open(of, purpose, now);
         let token = self.exchanges.token(place);
         self.encoded.clear();
         self.options.encode(&mut self.encoded);
-        let Some(exchange) = self.exchanges.get_mut(place) else { return };
-        (exchange.id, exchange.port, exchange.is_confirmable) = (id, port, true);
-        exchange.content = payload.len() as u32;
-        let (kind, options) = (Kind::Confirmable, self.encoded.as_slice());
-        Message { kind, code, id, token: &token, options, payload }.encode(&mut exchange.datagram);
+        if let Some(exchange) = self.exchanges.get_mut(place) {
+            exchange.content = payload.len() as u32;
+            let (kind, options) = (Kind::Confirmable, self.encoded.as_slice());
+            Message { kind, code, id, token: &token, options, payload }.encode(&mut exchange.datagram);
+        }
+        self.send(place);
+        place
+    }
+
+    /// Takes a place for a request to a port of the server, and its message id.
+    pub(super) fn open(&mut self, (slot, port): (u32, u16), purpose: Purpose, now: Nanos) -> (u32, u16) {
+        let (place, id) = (self.exchanges.take(slot, purpose, now), self.take_id(slot, now));
+        if let Some(exchange) = self.exchanges.get_mut(place) {
+            (exchange.id, exchange.port, exchange.is_confirmable) = (id, port, true);
+        }
         if let Some(own) = self.devices.get_mut(slot as usize) {
             own.under_way.push(place);
         }
-        self.send(place);
+        (place, id)
     }
 
     /// The server has answered a request of a device.
     pub(super) fn answered(&mut self, place: u32, answer: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
+        let Some(exchange) = self.exchanges.get(place) else { return };
+        let posted = Posted { content: exchange.content, begun_at: exchange.begun_at };
         let Some((slot, purpose)) = self.end(place) else { return };
-        let status = code::status(answer.code);
-        let status = format!("{}.{:02}", status / 100, status % 100);
+        let is_posted = matches!(purpose, Purpose::Register | Purpose::Update);
+        if is_posted && self.goes_on((slot, purpose), posted, answer, at) {
+            return;
+        }
+        let status = code::dotted(answer.code);
         match (purpose, answer.code) {
             (Purpose::Download, _) => self.downloaded(slot, answer, at, events),
             (Purpose::Send(sequence), code::CHANGED) => {
@@ -236,6 +268,7 @@ impl Devices {
         own.sleep();
         let was_ready = std::mem::take(&mut own.is_ready);
         self.forget_upload(slot);
+        self.forget_transfer(slot);
         self.count(slot);
         was_ready
     }

@@ -29,7 +29,7 @@ impl Devices {
         }
     }
 
-    fn rare(&mut self, slot: u32, change: impl FnOnce(&mut Rare)) {
+    pub(super) fn rare(&mut self, slot: u32, change: impl FnOnce(&mut Rare)) {
         if let Some(own) = self.devices.get_mut(slot as usize) {
             change(own.rare.get_or_insert_default());
         }
