@@ -261,4 +261,12 @@ mod tests {
         assert!(matches!(events.as_slice(), [event] if is_told(event)), "{events:?}");
         assert!(devices.wants_session().is_none());
     }
+
+    /// What a registered device takes beside its session, without what a server changed at it. Few have the rest at a time.
+    #[test]
+    fn a_device_is_small() {
+        let (device, rare) = (size_of::<super::super::Device>(), size_of::<super::super::Rare>());
+        println!("a device: {device} bytes, what few have: {rare} bytes");
+        assert!(device <= 256 && rare <= 256, "{device} and {rare} bytes");
+    }
 }
