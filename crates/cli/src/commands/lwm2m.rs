@@ -40,7 +40,8 @@ pub struct Lwm2m {
     /// UDP port at which devices are bootstrapped, 0 for a free one (default: they are not)
     #[arg(long, value_name = "PORT")]
     bootstrap_port: Option<u16>,
-    /// Secure bootstrapping by DTLS with the key in this file; devices are given that of --key-file (default: that key as well)
+    /// Secure bootstrapping by DTLS with the key in this file; devices are given that of --key-file (default: that key
+    /// as well)
     #[arg(long, value_name = "FILE", requires = "bootstrap_port", requires = "key_file")]
     bootstrap_key_file: Option<PathBuf>,
     /// Secure datagrams by DTLS with the key in a file, whoever devices say that they are (default: they are not secured)
@@ -52,7 +53,8 @@ pub struct Lwm2m {
     /// The private key of --certificate, in PEM, for the curve P-256 or P-384
     #[arg(long, value_name = "FILE", requires = "certificate")]
     certificate_key: Option<PathBuf>,
-    /// Take registrations in blocks of so many bytes at most: 16, 32, 64, 128, 256, 512 or 1024 (default: as devices send them)
+    /// Take registrations in blocks of so many bytes at most: 16, 32, 64, 128, 256, 512 or 1024 (default: as devices
+    /// send them)
     #[arg(long, value_name = "BYTES", value_parser = block_size)]
     block_size: Option<u16>,
     /// Offer new firmware of so many bytes to each device that has notified; 0 for none

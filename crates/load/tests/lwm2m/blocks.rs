@@ -23,7 +23,8 @@ fn say(rig: &mut Rig, device: SocketAddr, request: &Message<'_>, code: u8, size:
     rig.send(device, &answer(request, code, &list));
 }
 
-/// Takes the blocks of a registration, which begins with that block, to its end: the links, and how many blocks they came in.
+/// Takes the blocks of a registration, which begins with that block, to its end: the links, and how many blocks they
+/// came in.
 fn take(rig: &mut Rig, location: &str, mut body: Vec<u8>, size: u16) -> (String, usize) {
     for count in 1.. {
         let (device, datagram) = rig.next();
@@ -39,6 +40,11 @@ fn take(rig: &mut Rig, location: &str, mut body: Vec<u8>, size: u16) -> (String,
         say(rig, device, &request, code::CONTINUE, Some(size));
     }
     unreachable!()
+}
+
+/// Whether a device could not connect, with these words.
+fn says(event: &Event, words: &str) -> bool {
+    matches!(event, Event::ConnectFailed { reason, .. } if reason.contains(words))
 }
 
 #[track_caller]
@@ -104,8 +110,7 @@ fn blocks_that_a_server_has_lost_are_sent_once_more_and_not_for_ever() {
     }
     let (device, datagram) = rig.next();
     say(&mut rig, device, &Message::decode(&datagram).unwrap(), code::INCOMPLETE, None);
-    let is_told =
-        |event: &Event| matches!(event, Event::ConnectFailed { reason, .. } if reason.contains("4.08"));
+    let is_told = |event: &Event| says(event, "4.08");
     rig.until(|rig| rig.count(is_told) == 1);
 }
 
@@ -114,7 +119,7 @@ fn blocks_that_a_server_has_lost_are_sent_once_more_and_not_for_ever() {
 fn a_server_that_takes_blocks_too_slowly_is_given_up() {
     let mut rig = with_instances(200, "connection: { timeout: 300ms }\ncoap: { block_size: 16 }\n");
     let begin = rig.clock.now();
-    let is_told = |event: &Event| matches!(event, Event::ConnectFailed { reason, .. } if reason.contains("does not answer"));
+    let is_told = |event: &Event| says(event, "does not answer");
     while rig.count(is_told) == 0 {
         let (device, datagram) = rig.next();
         std::thread::sleep(std::time::Duration::from_millis(50));

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 
 /// Where a device asks to be bootstrapped, and where its server says that it is done.
 pub const INTERFACE: &str = "/bs";
-/// Resources of the object of security (1.1 core, appendix E.1): where a server is, whether it is one for bootstrapping, and how
-/// datagrams are secured.
+/// Resources of the object of security (1.1 core, appendix E.1): where a server is, whether it is one for
+/// bootstrapping, and how datagrams are secured.
 const URI: u16 = 0;
 const IS_BOOTSTRAP: u16 = 1;
 const MODE: u16 = 2;
@@ -91,8 +91,8 @@ pub struct Account {
     pub credentials: Option<Credentials>,
 }
 
-/// The server that a device was told of, which must be at that host and as secured as the address of the platform; why there is none,
-/// for people.
+/// The server that a device was told of, which must be at that host and as secured as the address of the platform; why
+/// there is none, for people.
 pub fn account_of(own: &Own, host: IpAddr, is_secured: bool) -> Result<Account, String> {
     let entries = Entries(own);
     let is_for_bootstrapping =
@@ -117,8 +117,8 @@ pub fn account_of(own: &Own, host: IpAddr, is_secured: bool) -> Result<Account, 
             false => ("coap://", "CoAP without DTLS"),
         };
         format!(
-            "the bootstrap server named {uri}: with {scheme} in `platform.address`, devices reach a server over {way} at \
-             {host} alone"
+            "the bootstrap server named {uri}: with {scheme} in `platform.address`, devices reach a server over \
+             {way} at {host} alone"
         )
     })?;
     let credentials = is_secured.then(|| entries.credentials(instance)).transpose()?;
@@ -160,8 +160,8 @@ impl<'a> Entries<'a> {
                     Ok(Credentials::Certificate { own: identity, private_key: key, server })
                 }
                 Some(usage) => Err(format!(
-                    "the bootstrap server wants the server's certificate checked by way {usage} (0/x/15); devices know way 3 \
-                     alone, in which the server shows the certificate at 0/x/4"
+                    "the bootstrap server wants the server's certificate checked by way {usage} (0/x/15); devices \
+                     know way 3 alone, in which the server shows the certificate at 0/x/4"
                 )),
             },
             Some(mode) => {
@@ -172,8 +172,8 @@ impl<'a> Entries<'a> {
                     _ => "",
                 };
                 Err(format!(
-                    "the bootstrap server wrote the security mode {mode}{name} (0/x/2); over coaps:// devices know 0, a \
-                     pre-shared key, and 2, a certificate"
+                    "the bootstrap server wrote the security mode {mode}{name} (0/x/2); over coaps:// devices know \
+                     0, a pre-shared key, and 2, a certificate"
                 ))
             }
             None => Err("the bootstrap server wrote no security mode (0/x/2)".to_owned()),

@@ -154,7 +154,8 @@ impl Lwm2mDriver {
             }
         }
         devices.keep(Vec::new());
-        // A device answers its bootstrap server before it turns to its own: it may hear the one that it has sent to last alone.
+        // A device answers its bootstrap server before it turns to its own: it may hear the one that it has sent to
+        // last alone.
         self.begin_sessions(events);
         self.send_sealed(events);
     }

@@ -99,7 +99,8 @@ impl Sessions {
         self.tick((slot, port), now)
     }
 
-    /// The bootstrap server of a device has done its work: the session with it ends, at once or when nothing is repeated any more.
+    /// The bootstrap server of a device has done its work: the session with it ends, at once or when nothing is
+    /// repeated any more.
     pub fn leave_bootstrap(&mut self, slot: u32, at_once: bool, now: Nanos) {
         let Some(port) = self.bootstrap_port else { return };
         if at_once {
@@ -160,8 +161,8 @@ impl Sessions {
         self.forget_failed(of, outcome)
     }
 
-    /// Takes in a datagram of a port of the server; how long the handshake took, if it came to its end by it. What belongs to no session
-    /// is put away (RFC 6347 section 4.1.2.7).
+    /// Takes in a datagram of a port of the server; how long the handshake took, if it came to its end by it. What
+    /// belongs to no session is put away (RFC 6347 section 4.1.2.7).
     ///
     /// # Errors
     /// The session is of no use any more: why, for people.

@@ -8,12 +8,14 @@ use dimpl::crypto::rust_crypto;
 use plimsoll_model::Nanos;
 use std::sync::Arc;
 
-/// The longest identity and key that a server may give to a client, in bytes: far more than others have (RFC 4279 section 5.3).
+/// The longest identity and key that a server may give to a client, in bytes: far more than others have (RFC 4279
+/// section 5.3).
 const LONGEST_KEY: usize = 1024;
 /// The same for a certificate and its private key.
 const LONGEST_CERTIFICATE: usize = 8192;
 
-/// What proves who a client is and who its server, where another server gave that to it. Certificates and their keys are in DER.
+/// What proves who a client is and who its server, where another server gave that to it. Certificates and their keys
+/// are in DER.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
     /// A pre-shared key.
@@ -52,8 +54,8 @@ impl Terms {
                 if key.is_empty() || identity.len().max(key.len()) > LONGEST_KEY {
                     let (identity, key) = (identity.len(), key.len());
                     return Err(format!(
-                        "the bootstrap server wrote an identity of {identity} bytes (0/x/3) and a key of {key} bytes (0/x/5); a \
-                         key has 1 byte at least, and each has {LONGEST_KEY} at most"
+                        "the bootstrap server wrote an identity of {identity} bytes (0/x/3) and a key of {key} bytes \
+                         (0/x/5); a key has 1 byte at least, and each has {LONGEST_KEY} at most"
                     ));
                 }
                 self.by_key((identity.clone(), key.clone()), Source::Bootstrap, now)
@@ -62,14 +64,14 @@ impl Terms {
                 let lengths = [own, private_key, server].map(Vec::len);
                 if lengths.contains(&0) || lengths.iter().any(|length| *length > LONGEST_CERTIFICATE) {
                     return Err(format!(
-                        "the bootstrap server wrote a certificate (0/x/3), a private key (0/x/5) or a certificate of the server \
-                         (0/x/4) that is empty or longer than {LONGEST_CERTIFICATE} bytes"
+                        "the bootstrap server wrote a certificate (0/x/3), a private key (0/x/5) or a certificate of \
+                         the server (0/x/4) that is empty or longer than {LONGEST_CERTIFICATE} bytes"
                     ));
                 }
                 let provider = rust_crypto::default_provider();
                 if provider.key_provider.load_private_key(private_key).is_err() {
-                    let reason = "the private key that the bootstrap server wrote (0/x/5) is none for the curve P-256 or \
-                                  P-384 in DER (PKCS #8)";
+                    let reason = "the private key that the bootstrap server wrote (0/x/5) is none for the curve \
+                                  P-256 or P-384 in DER (PKCS #8)";
                     return Err(reason.into());
                 }
                 let config = match self.given.get() {

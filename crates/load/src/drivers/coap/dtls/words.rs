@@ -77,8 +77,8 @@ impl Session {
                 format!("the platform ended the DTLS session (alert {description})")
             }
             40 | 47 | 71 => format!(
-                "the platform refused the DTLS handshake (alert {description}): it has no cipher suite of ECDHE_ECDSA with \
-                 AES-GCM or ChaCha20, or wants no certificate"
+                "the platform refused the DTLS handshake (alert {description}): it has no cipher suite of \
+                 ECDHE_ECDSA with AES-GCM or ChaCha20, or wants no certificate"
             ),
             42..=46 | 48 | 49 => format!(
                 "the platform refused the client's certificate (alert {description}); does it trust the authority of \

@@ -45,7 +45,8 @@ impl Devices {
                     events.push(Event::Disconnected { client, at, reason });
                     self.note_beginning(slot, at);
                 }
-                // What it took to be bootstrapped belongs to connecting. The server may have changed the keys of a known one.
+                // What it took to be bootstrapped belongs to connecting. The server may have changed the keys of a
+                // known one.
                 self.forget_session(slot);
                 self.turn_to_server(slot, at);
             }

@@ -1,5 +1,5 @@
-//! Registrations and updates: their links go in one message, or block by block where they are longer than one (RFC 7959 section 2.5).
-//! Then the whole of it has the time of one.
+//! Registrations and updates: their links go in one message, or block by block where they are longer than one (RFC 7959
+//! section 2.5). Then the whole of it has the time of one.
 
 use super::{Devices, Purpose};
 use crate::drivers::coap::transfer::{Order, Room, Step, Transfer};
@@ -16,7 +16,8 @@ pub(super) struct Posted {
 }
 
 impl Devices {
-    /// Sends a registration or an update whose options were made. The links go in blocks of at most so many bytes where they are longer.
+    /// Sends a registration or an update whose options were made. The links go in blocks of at most so many bytes where
+    /// they are longer.
     pub(super) fn post_links(
         &mut self,
         (slot, purpose): (u32, Purpose),
@@ -64,8 +65,8 @@ impl Devices {
         }
     }
 
-    /// Sends what an answer to a registration or an update asks for: the next block, all of them once more, or smaller ones. Whether it
-    /// asks for something.
+    /// Sends what an answer to a registration or an update asks for: the next block, all of them once more, or smaller
+    /// ones. Whether it asks for something.
     pub(super) fn goes_on(
         &mut self,
         (slot, purpose): (u32, Purpose),

@@ -29,8 +29,8 @@ impl Devices {
         }
     }
 
-    /// Waits for a session where datagrams are secured, then asks to be bootstrapped or registers. What a server asked before belongs
-    /// to an earlier life.
+    /// Waits for a session where datagrams are secured, then asks to be bootstrapped or registers. What a server asked
+    /// before belongs to an earlier life.
     pub(super) fn turn_to_server(&mut self, slot: u32, now: Nanos) {
         let Some(own) = self.devices.get_mut(slot as usize) else { return };
         own.lives = own.lives.wrapping_add(1);
@@ -223,6 +223,11 @@ mod tests {
         devices
     }
 
+    /// Whether all that is reported is that the device could not connect, with these words.
+    fn says(events: &[Event], words: &str) -> bool {
+        matches!(events, [Event::ConnectFailed { reason, .. }] if reason.contains(words))
+    }
+
     #[test]
     fn a_device_that_was_bootstrapped_takes_a_session_with_the_key_that_it_was_given() {
         let mut devices = told(0);
@@ -246,8 +251,7 @@ mod tests {
         // It asks the bootstrap server again where it cannot register.
         let mut events = Vec::new();
         devices.lost_session((0, SERVER), reason(), NOW, &mut events);
-        let is_told = |event: &Event| matches!(event, Event::ConnectFailed { reason, .. } if reason.contains("5684, which the bootstrap server named"));
-        assert!(matches!(events.as_slice(), [event] if is_told(event)), "{events:?}");
+        assert!(says(&events, "5684, which the bootstrap server named"), "{events:?}");
         assert!(devices.connect(0, NOW));
         assert_eq!(devices.wants_session().map(|wanted| wanted.port), Some(BOOTSTRAP));
     }
@@ -257,12 +261,12 @@ mod tests {
         let mut devices = told(1);
         let (answer, events) = ask(&mut devices, (code::POST, 2, "/bs"), &[]);
         assert_eq!(answer, code::CHANGED);
-        let is_told = |event: &Event| matches!(event, Event::ConnectFailed { reason, .. } if reason.contains("mode 1, a raw public key"));
-        assert!(matches!(events.as_slice(), [event] if is_told(event)), "{events:?}");
+        assert!(says(&events, "mode 1, a raw public key"), "{events:?}");
         assert!(devices.wants_session().is_none());
     }
 
-    /// What a registered device takes beside its session, without what a server changed at it. Few have the rest at a time.
+    /// What a registered device takes beside its session, without what a server changed at it. Few have the rest at a
+    /// time.
     #[test]
     fn a_device_is_small() {
         let (device, rare) = (size_of::<super::super::Device>(), size_of::<super::super::Rare>());
