@@ -400,14 +400,15 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let mut parts = parts(&levels, &record.gauges, capacity);
     let alone = at(Stage::Alone).and_then(|level| alone(level, &record.terms));
     let stop = large.start.longest_stop().unwrap_or_default().as_secs_f64();
-    if let (Some(alone), Some(saturated)) = (alone, evidence::saturated(record)) {
-        let used = evidence::used_in(saturated, &record.components);
+    let saturated = evidence::saturated(record);
+    let used = saturated.map(|level| evidence::used_in(level, &record.components)).unwrap_or_default();
+    if let (Some(alone), Some(_)) = (alone, saturated) {
         parts.iter_mut().for_each(|part| part.allow_for_waits(alone / stop, &used));
     }
     let in_flight = large.start.load.in_flight().unwrap_or_default();
     let paths = path::of(record, in_flight);
     let in_turn = in_turn::of(&levels, &record.gauges);
-    let evidence = evidence::Evidence::of((&parts, &paths, &in_turn, capacity.mean), &levels, record);
+    let evidence = evidence::Evidence::of((&parts, &paths, &in_turn, capacity.mean), used, &levels, record);
     let argument = argument::argue(&evidence);
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
     let used = evidence.used;

@@ -112,6 +112,7 @@ pub fn saturated(record: &RunRecord) -> Option<&LevelRecord> {
 impl<'a> Evidence<'a> {
     pub fn of(
         (parts, paths, in_turn, capacity): (&'a [Part], &'a [Path], &'a [InTurn], f64),
+        used: BTreeMap<String, Used>,
         levels: &[&LevelRecord],
         record: &RunRecord,
     ) -> Evidence<'a> {
@@ -127,7 +128,6 @@ impl<'a> Evidence<'a> {
                 within.fold((0.0, 0.0), |(count, sum), gauge| (count + 1.0, sum + gauge.value));
             (count > 0.0).then(|| (what, sum / count))
         };
-        let used = saturated.map(|level| used_in(level, &record.components)).unwrap_or_default();
         let blocks = levels.iter().flat_map(|level| level.start.blocks());
         let mut missing: Vec<String> = blocks
             .filter_map(|block| block.perturbation.as_ref())

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::output::say;
 use crate::{exit_code, interrupt};
 use clap::{Args, ValueEnum};
+use plimsoll_codec::coap::Block;
 use plimsoll_codec::lwm2m::{Path, format};
 use plimsoll_target::lwm2m::{Lwm2mTarget, Secret, Settings};
 use std::net::IpAddr;
@@ -147,6 +148,6 @@ fn path(text: &str) -> Result<Path, String> {
 }
 
 fn block_size(text: &str) -> Result<u16, String> {
-    let size = text.parse().ok().filter(|size: &u16| size.is_power_of_two() && (16..=1024).contains(size));
+    let size = text.parse().ok().filter(|size: &u16| Block::new(0, false, *size).size() == *size);
     size.ok_or_else(|| "a block has 16, 32, 64, 128, 256, 512 or 1024 bytes".into())
 }

@@ -48,11 +48,10 @@ fn headline(record: &RunRecord, summary: &Summary) -> String {
         return format!("{} died{}", death.component, if begun { " in the experiment" } else { "" });
     }
     // A run that is nothing but an experiment has no load line, and looks for none.
-    if let (Some(experiment), true, Verdict::Met | Verdict::Invalid) =
+    if let (Some(_), true, Verdict::Met | Verdict::Invalid) =
         (&summary.experiment, summary.levels.is_empty(), summary.verdict)
     {
-        let limit = summary.limits.first().map(|limit| limit.in_words(Some(experiment.capacity.mean)));
-        return limit.unwrap_or_else(|| "It is open what limits the load".into());
+        return terminal::by_experiment(summary).unwrap_or_else(|| "It is open what limits the load".into());
     }
     match (&summary.load_line, summary.verdict) {
         (Some(line), _) => {

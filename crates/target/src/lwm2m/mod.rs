@@ -311,7 +311,9 @@ impl Lwm2mTarget {
         let taken = if is_posted { self.bodies.take(request, from) } else { Taken::Whole(None) };
         let block = match taken {
             Taken::Answer(code, block) => {
-                let _ = block.map(|block| location.add_number(option::BLOCK1, block.to_number()));
+                if let Some(block) = block {
+                    location.add_number(option::BLOCK1, block.to_number());
+                }
                 self.answer(request, (code, &location, &[]), from);
                 return Ok(());
             }
@@ -352,7 +354,9 @@ impl Lwm2mTarget {
             (code::POST, ..) => code::BAD_REQUEST,
             _ => code::NOT_FOUND,
         };
-        let _ = block.map(|block| location.add_number(option::BLOCK1, block.to_number()));
+        if let Some(block) = block {
+            location.add_number(option::BLOCK1, block.to_number());
+        }
         self.answer(request, (code, &location, &[]), from);
         if let Some(number) = registered {
             self.observe(number, from, at);

@@ -119,7 +119,6 @@ impl Devices {
         if is_posted && self.goes_on((slot, purpose), posted, answer, at) {
             return;
         }
-        let status = code::dotted(answer.code);
         match (purpose, answer.code) {
             (Purpose::Download, _) => self.downloaded(slot, answer, at, events),
             (Purpose::Send(sequence), code::CHANGED) => {
@@ -128,7 +127,7 @@ impl Devices {
                 events.push(Event::Acknowledged { device: self.number(slot), sequence, at });
             }
             (Purpose::Send(sequence), answered) => {
-                let reason = format!("the server answered {status} to what a device sent");
+                let reason = format!("the server answered {} to what a device sent", code::dotted(answered));
                 events.push(Event::Refused { device: self.number(slot), sequence, at, reason });
                 // The answer to an update shows whether the server has lost the registration.
                 if answered == code::NOT_FOUND && !self.is_renewing(slot) {
@@ -162,7 +161,7 @@ impl Devices {
                     Purpose::Bootstrap => "a request to be bootstrapped",
                     _ => "an update",
                 };
-                let reason = format!("the server answered {status} to {what}");
+                let reason = format!("the server answered {} to {what}", code::dotted(answer.code));
                 self.failed(slot, reason, at, events);
             }
         }
