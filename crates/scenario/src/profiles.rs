@@ -381,6 +381,22 @@ mod tests {
     }
 
     #[test]
+    fn captured_values_are_secret_by_name_place_and_use() {
+        let text = "name: x\ntitle: x\ncomponents: []\ncontroller: { speaks: coap_tcp, set_up: [{ name: a, request: { path: /a }, \
+                    capture: { my_token: /a, b: /keys/accesstoken, c: /c, d: /d, e: /e, f: \"header:X-Auth\" } }] }\n\
+                    device: { speaks: coap_tcp, marker: ascii, log_in: [{ path: \"/in?api_key={c}&room={d}\" }], \
+                    request: { path: \"/m?id={e}\", body: '{message}' } }\n";
+        let profile = read_text(text).unwrap();
+        let mut compiler =
+            Compiler { variables: &profile.variables, token: false, columns: None, errors: Vec::new() };
+        let captured = compiler.roles(&profile.roles).captured;
+        assert_eq!(compiler.errors, []);
+        let secret: Vec<&str> =
+            captured.iter().filter(|value| value.secret).map(|value| value.name.as_str()).collect();
+        assert_eq!(secret, ["b", "c", "f", "my_token"]);
+    }
+
+    #[test]
     fn a_body_of_cbor_is_written_as_json() {
         let told = |body: &str| {
             let request = format!("{{ path: /m, body_format: cbor, body: '{body}' }}");

@@ -29,7 +29,7 @@ pub struct CapturedName {
     pub name: String,
     /// For whom: of a step that is done once for each device, each device has its own.
     pub each: Each,
-    /// Whether it is not shown: its own name, or that of a header that it stands in, tells of a secret.
+    /// Whether it is not shown: its own name, or that of a place where it stands, tells of a secret.
     pub secret: bool,
 }
 

@@ -1,6 +1,7 @@
 //! From what a profile says of the roles to what they send: variables filled in, templates compiled.
 
 mod delivery;
+mod secrets;
 pub(crate) mod token;
 
 use crate::plan::{
@@ -14,7 +15,6 @@ use crate::profiles::roles::{
 };
 use plimsoll_codec::cbor;
 use plimsoll_codec::coap::option;
-use plimsoll_codec::credentials::names_secret;
 use plimsoll_template::Names;
 use std::collections::BTreeMap;
 
@@ -113,7 +113,7 @@ impl Compiler<'_> {
             let whose = ("querier.log_in", OF_QUERIER, protocol);
             plan.query_log_in = self.log_in(&querier.log_in, whose, &plan.captured);
         }
-        for slot in in_secret_places(&plan) {
+        for slot in secrets::slots(&plan) {
             if let Some(captured) = plan.captured.get_mut(slot) {
                 captured.secret = true;
             }
@@ -275,7 +275,8 @@ impl Compiler<'_> {
             };
             let known = captured.iter().position(|known| known.name == *name);
             let slot = known.unwrap_or_else(|| {
-                captured.push(CapturedName { name: name.clone(), each, secret: names_secret(name) });
+                let secret = secrets::is_captured(name, &from);
+                captured.push(CapturedName { name: name.clone(), each, secret });
                 captured.len() - 1
             });
             captures.push(Capture { slot, from });
@@ -572,33 +573,4 @@ fn has(template: &Template, is_such: impl Fn(char) -> bool) -> bool {
         _ => None,
     });
     texts.flat_map(|text| text.chars()).any(is_such)
-}
-
-/// The slots of captured values that stand in headers such as `Authorization`, or in parameters such as `api_key`.
-fn in_secret_places(plan: &RolePlan) -> Vec<usize> {
-    let steps = [&plan.reset, &plan.preload, &plan.set_up, &plan.clean_up].into_iter().flatten();
-    let requests = steps.map(|step| &step.request).chain(&plan.device.request).chain(&plan.query);
-    let mut slots = Vec::new();
-    for request in requests {
-        let headers = request.headers.iter().filter(|(name, _)| names_secret(name));
-        slots.extend(headers.flat_map(|(_, value)| &value.pieces).filter_map(captured));
-        let before = [None].into_iter().chain(request.path.pieces.iter().map(Some));
-        let in_parameters = before.zip(&request.path.pieces).filter(|(before, _)| match before {
-            Some(Piece::Text(text)) => {
-                let parameter = text.rsplit(['?', '&']).next().and_then(|last| last.strip_suffix('='));
-                parameter.is_some_and(names_secret)
-            }
-            _ => false,
-        });
-        slots.extend(in_parameters.filter_map(|(_, piece)| captured(piece)));
-    }
-    slots
-}
-
-/// The slot of a captured value.
-fn captured(piece: &Piece) -> Option<usize> {
-    match piece {
-        Piece::Captured(slot, _) => Some(*slot),
-        _ => None,
-    }
 }

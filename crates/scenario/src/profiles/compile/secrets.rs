@@ -1,0 +1,45 @@
+//! Which captured values are secret: those that requests have in the places of credentials.
+
+use crate::plan::{CaptureFrom, Piece, RolePlan};
+use plimsoll_codec::credentials::names_secret;
+
+/// Whether a captured value is secret by its name, or by the place in the answer where it stood.
+pub(super) fn is_captured(name: &str, from: &CaptureFrom) -> bool {
+    let place = match from {
+        CaptureFrom::Pointer(place) | CaptureFrom::Header(place) => place,
+        CaptureFrom::LocationEnd => "",
+    };
+    names_secret(name) || names_secret(place)
+}
+
+/// The slots of captured values that stand in headers such as `Authorization`, or in parameters such as `api_key`.
+pub(super) fn slots(plan: &RolePlan) -> Vec<usize> {
+    let steps = [&plan.reset, &plan.preload, &plan.set_up, &plan.clean_up].into_iter().flatten();
+    let observes = plan.observes.iter().flat_map(|observes| &observes.log_in);
+    let log_ins = plan.device.log_in.iter().chain(&plan.query_log_in).chain(observes);
+    let requests =
+        steps.map(|step| &step.request).chain(&plan.device.request).chain(&plan.query).chain(log_ins);
+    let mut slots = Vec::new();
+    for request in requests {
+        let headers = request.headers.iter().filter(|(name, _)| names_secret(name));
+        slots.extend(headers.flat_map(|(_, value)| &value.pieces).filter_map(captured));
+        let before = [None].into_iter().chain(request.path.pieces.iter().map(Some));
+        let in_parameters = before.zip(&request.path.pieces).filter(|(before, _)| match before {
+            Some(Piece::Text(text)) => {
+                let parameter = text.rsplit(['?', '&']).next().and_then(|last| last.strip_suffix('='));
+                parameter.is_some_and(names_secret)
+            }
+            _ => false,
+        });
+        slots.extend(in_parameters.filter_map(|(_, piece)| captured(piece)));
+    }
+    slots
+}
+
+/// The slot of a captured value.
+fn captured(piece: &Piece) -> Option<usize> {
+    match piece {
+        Piece::Captured(slot, _) => Some(*slot),
+        _ => None,
+    }
+}
