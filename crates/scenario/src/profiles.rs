@@ -479,13 +479,15 @@ mod tests {
     fn what_is_wrong_with_a_profile_is_found_at_once() {
         let text = "name: mine\ntitle: mine\ncomponents:\n\
             - { name: a, command: [run, \"{prt:x}\"], ready_port: x, files: { ../f: text } }\n\
-            - { name: a, command: [run, \"{port:y}\"], ready_port: y }\n";
+            - { name: a, command: [run, \"{port:y}\"], ready_port: y }\n\
+            - { name: processors, command: [run] }\n";
         let shown = read_text(text).unwrap_err();
         for expected in [
             "nothing of this component uses `{port:x}`",
             "no variable `{prt:x}`",
             "`../f` is not a path below",
             "named `a` stands above already",
+            "no component can be named `processors`",
             "exactly one component",
         ] {
             assert!(shown.contains(expected), "{expected}: {shown}");

@@ -151,6 +151,9 @@ impl ComponentConfig {
     }
 }
 
+/// What gauges of no component have in the place of its name: the machine, and its processors in an experiment.
+const RESERVED: [&str; 2] = ["host", "processors"];
+
 /// What the schema cannot say.
 pub(super) fn check(
     components: &[Component],
@@ -168,6 +171,11 @@ pub(super) fn check(
         if !names::is_file_name(&component.name) {
             let message = format!("`{}` is no name of a component", plain(&component.name));
             let help = "its output goes into a file of that name: one line, without `/`";
+            found.push(Diagnostic::new(at("name"), message).help(help));
+        }
+        if RESERVED.contains(&component.name.as_str()) {
+            let message = format!("no component can be named `{}`", component.name);
+            let help = "what is measured of the machine has that name: choose another one";
             found.push(Diagnostic::new(at("name"), message).help(help));
         }
         let texts = || component.texts();
