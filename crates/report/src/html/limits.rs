@@ -2,6 +2,7 @@
 
 use crate::html::level::per_second;
 use crate::html::table::{Column, interval_cell, number_cell, table};
+use crate::terminal;
 use crate::text::{capitalised, hundredths};
 use maud::{Markup, html};
 use plimsoll_analysis::experiment::{Experiment, Faster, Latency, LatencyPart, Part, Path};
@@ -19,7 +20,7 @@ pub fn body(summary: &Summary) -> Markup {
     html! {
         @for limit in &summary.limits { (of_limit(limit)) }
         @if let Some(experiment) = &summary.experiment {
-            @for open in &experiment.open { p { (open) } }
+            @for open in terminal::limits::open(summary, experiment) { p { (open) } }
             (parts(experiment))
             @if !experiment.paths.is_empty() { (paths(experiment)) }
             @if !experiment.faster.is_empty() { (faster(experiment)) }

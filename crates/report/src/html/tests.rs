@@ -571,6 +571,8 @@ fn what_slower_components_do_to_latency_stands_with_the_limits() {
     experiment.open = vec!["a and b decide".into(), "c may".into()];
     let told = crate::terminal::limits::render(&summary, Detail::Short);
     assert!(!told.contains("a and b decide") && told.contains("c may"), "the reason stands above: {told}");
+    summary.verdict = Verdict::Invalid;
+    assert_eq!(render(&record, &summary).to_lowercase().matches("a and b decide").count(), 1);
     assert!(told.contains("round trips to store: 3.0 places (2.9 to 3.1)"), "{told}");
     assert!(told.contains("round trips to disk: no bound up to 84 operations"), "{told}");
     assert!(told.contains("front") && told.contains("1.30 to 1.50") && told.contains("at 114/s"), "{told}");

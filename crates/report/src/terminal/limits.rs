@@ -22,9 +22,7 @@ pub fn render(summary: &Summary, detail: Detail) -> String {
         }
         limit.evidence.iter().for_each(|said| out += &lines(said, "    "));
     }
-    // What is open may be the reason of the verdict, and stands above then.
-    let is_new = |open: &&String| !summary.reason.contains(open.as_str());
-    experiment.open.iter().filter(is_new).for_each(|open| out += &lines(open, "  "));
+    open(summary, experiment).for_each(|open| out += &lines(open, "  "));
     out += &format!("\n{}", parts(experiment));
     if detail == Detail::Full {
         experiment.parts.iter().for_each(|part| out += &lines(&doses(part), "    "));
@@ -32,6 +30,11 @@ pub fn render(summary: &Summary, detail: Detail) -> String {
     out += &paths(experiment);
     out += &faster(experiment);
     out + &latencies(experiment)
+}
+
+/// What is open beside the reason of the verdict, which stands above.
+pub fn open<'a>(summary: &'a Summary, experiment: &'a Experiment) -> impl Iterator<Item = &'a String> {
+    experiment.open.iter().filter(|open| !summary.reason.contains(open.as_str()))
 }
 
 fn lines(text: &str, indent: &str) -> String {
