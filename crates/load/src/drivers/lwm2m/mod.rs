@@ -263,6 +263,9 @@ impl Lwm2mDriver {
 
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
         self.readiness.tell_urgency(&mut self.urgent, self.devices.is_waiting());
+        if self.devices.expect_nothing() {
+            self.readiness.expect_nothing();
+        }
         self.readiness.wait(until.min(self.next_timer()));
         let found = self.readiness.found();
         found.iter().for_each(|ready| self.read(ready.slot, events));
