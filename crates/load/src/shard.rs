@@ -121,6 +121,8 @@ pub struct Shard<D: Driver> {
     plan: Arc<Plan>,
     run: RunId,
     share: Share,
+    /// Whether messages are acknowledged, which the plan would have to find out for each.
+    acknowledges: bool,
     /// Its number among the load threads of all populations.
     number: u32,
     /// The number of its population.
@@ -242,6 +244,7 @@ impl<D: Driver> Shard<D> {
             plan,
             run,
             share,
+            acknowledges,
             number: wiring.number,
             population: wiring.population,
             owners: wiring.owners,

@@ -18,7 +18,7 @@ pub struct Readiness {
     clock: Clock,
     epoll: OwnedFd,
     waiting: Waiting,
-    /// Whether the last look found something.
+    /// Whether the last look found something, and more may come.
     lively: bool,
     /// Whether the last wait ended without a look, since something was due then.
     owes_look: bool,
@@ -82,6 +82,11 @@ impl Readiness {
     /// Whether a client's next step waits for the platform.
     pub fn is_urgent(&self) -> bool {
         self.urgent > 0
+    }
+
+    /// Notes that nothing is under way that the platform would answer: to sleep once more for that is a wake-up in vain.
+    pub fn expect_nothing(&mut self) {
+        self.lively = false;
     }
 
     /// When bytes came that were read now after they had lain in the kernel for so long. They count from when the kernel

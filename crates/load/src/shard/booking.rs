@@ -27,7 +27,7 @@ impl<D: Driver> Shard<D> {
             Event::Sent { device, sequence, at, content, packet } => {
                 let sizes = (content, packet);
                 self.ledger.sent(&mut self.recorder, &timeline, (device, sequence), at, sizes);
-                if !self.plan.acknowledges() {
+                if !self.acknowledges {
                     self.operation_passed((device, sequence), at);
                 }
             }

@@ -321,6 +321,11 @@ impl Devices {
         self.waiting > 0
     }
 
+    /// Whether the server has nothing to answer or to acknowledge.
+    pub fn expect_nothing(&self) -> bool {
+        self.exchanges.are_none()
+    }
+
     /// When something is to be done whatever comes.
     pub fn next_timer(&self) -> Nanos {
         self.timers.next()

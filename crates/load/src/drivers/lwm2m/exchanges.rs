@@ -113,6 +113,11 @@ impl Exchanges {
         Some((own.device, own.purpose))
     }
 
+    /// Whether nothing is under way.
+    pub fn are_none(&self) -> bool {
+        self.vacant.len() == self.places.len()
+    }
+
     /// Has what is under way at a place looked at then; whether that takes a timer: one that is due before serves as well. Most
     /// exchanges end long before they are looked at, and a timer for each would wake the thread in vain.
     pub fn watch(&mut self, place: u32, at: Nanos) -> bool {
@@ -182,8 +187,10 @@ mod tests {
         assert_eq!(all.of_token(&token), Some(first));
         assert_eq!(all.free(first), Some((7, Purpose::Register)));
         assert_eq!((all.of_token(&token), all.free(first)), (None, None));
+        assert!(all.are_none());
         let second = all.take(8, Purpose::Update, Nanos::ZERO);
         assert_eq!(second, first, "the place is used again");
+        assert!(!all.are_none());
         assert_eq!((all.of_token(&token), all.of_token(&all.token(second))), (None, Some(second)));
         assert!(all.is_past(&token) && !all.is_past(&all.token(second)) && !all.is_past(b"other"));
         assert_eq!([&b""[..], b"abc", &token[..4]].map(|token| all.of_token(token)), [None; 3]);

@@ -3,6 +3,7 @@
 //! second socket of all devices, or a new one of its own.
 
 use super::changing::PHASE;
+use crate::clock::Clock;
 use crate::driver::Traffic;
 use crate::drivers::readiness;
 use crate::drivers::socket::{Interest, Socket};
@@ -135,7 +136,7 @@ impl Hub {
         traffic: &mut Traffic,
     ) -> Result<bool, String> {
         let number = self.share.number(slot);
-        let turn = turn(self.rebinding, number, now);
+        let turn = turn(self.rebinding, number, || now);
         if let Some(last) = self.turns.get_mut(slot as usize) {
             *last = turn;
         }
@@ -182,7 +183,7 @@ impl Hub {
         &mut self,
         ready: u32,
         scratch: &mut [u8],
-        now: Nanos,
+        clock: Clock,
         traffic: &mut Traffic,
     ) -> Result<Reading, String> {
         let (slot, port, reading) = match &mut self.ways {
@@ -192,7 +193,7 @@ impl Hub {
                 };
                 let reading = single.socket.read(scratch).map_err(refusal::told_of_datagram)?;
                 let Some(reading) = reading else { return Ok(Reading::Nothing) };
-                if single.turn != turn(self.rebinding, self.share.number(ready), now) {
+                if single.turn != turn(self.rebinding, self.share.number(ready), || clock.now()) {
                     return Ok(Reading::Late);
                 }
                 (ready, single.port, reading)
@@ -215,7 +216,7 @@ impl Hub {
                     return Ok(Reading::Foreign);
                 };
                 let slot = self.share.slot(number);
-                let turn = turn(self.rebinding, number, now);
+                let turn = turn(self.rebinding, number, || clock.now());
                 let is_known = self.turns.get(slot as usize).is_none_or(|last| *last == turn);
                 if !is_known || turn % count != u64::from(ready) {
                     return Ok(Reading::Late);
@@ -243,10 +244,10 @@ impl Hub {
 }
 
 /// The how manieth port a device has at a time: devices change theirs at different times.
-fn turn(rebinding: Option<Nanos>, device: u32, now: Nanos) -> u64 {
+fn turn(rebinding: Option<Nanos>, device: u32, now: impl FnOnce() -> Nanos) -> u64 {
     let Some(every) = rebinding else { return 0 };
     let ahead = (f64::from(device) * PHASE).fract();
-    ((now.as_secs_f64() / every.as_secs_f64()) + ahead).max(0.0) as u64
+    ((now().as_secs_f64() / every.as_secs_f64()) + ahead).max(0.0) as u64
 }
 
 #[cfg(test)]
@@ -256,8 +257,8 @@ mod tests {
     #[test]
     fn a_device_keeps_its_port_until_its_nat_forgets() {
         let every = Some(Nanos::from_secs(10));
-        let at = |device, seconds| turn(every, device, Nanos::from_secs(seconds));
-        assert_eq!((turn(None, 3, Nanos::from_secs(100)), at(0, 9), at(0, 10), at(0, 25)), (0, 0, 1, 2));
+        let at = |device, seconds| turn(every, device, || Nanos::from_secs(seconds));
+        assert_eq!((turn(None, 3, || Nanos::from_secs(100)), at(0, 9), at(0, 10), at(0, 25)), (0, 0, 1, 2));
         let changed = (0..100).filter(|device| at(*device, 3) != at(*device, 5)).count();
         assert!((15..=25).contains(&changed), "{changed} of 100 in a fifth of the time");
     }

@@ -234,7 +234,7 @@ impl Lwm2mDriver {
     fn read(&mut self, ready: u32, events: &mut Vec<Event>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         for _ in 0..READINGS {
-            match self.hub.read(ready, &mut scratch, self.clock.now(), &mut self.traffic) {
+            match self.hub.read(ready, &mut scratch, self.clock, &mut self.traffic) {
                 Ok(Reading::Foreign) => events.push(Event::Stray),
                 Ok(Reading::Late) => {}
                 Ok(Reading::Datagram(datagram)) => {
@@ -263,6 +263,9 @@ impl Lwm2mDriver {
 
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
         self.readiness.tell_urgency(&mut self.urgent, self.devices.is_waiting());
+        if self.devices.expect_nothing() {
+            self.readiness.expect_nothing();
+        }
         self.readiness.wait(until.min(self.next_timer()));
         let found = self.readiness.found();
         found.iter().for_each(|ready| self.read(ready.slot, events));
