@@ -385,7 +385,7 @@ impl Reached {
 
     fn at(plan: &Plan, platform: &Platform, devices: SocketAddr) -> Reached {
         let http = platform.http_addresses(&plan.platform, devices);
-        let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.port.as_deref());
+        let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.request.port.as_deref());
         let bootstrap = http.of(Some(BOOTSTRAP)).filter(|_| plan.lwm2m.bootstrap);
         let queriers = http.of(query_port);
         let observing = plan.platform.roles.observes.as_ref().and_then(|observes| observes.port.as_deref());

@@ -43,6 +43,15 @@ pub fn driver_of(protocol: Protocol) -> std::io::Result<&'static DriverEntry> {
 }
 
 /// What the devices' protocol has for a role, else the first that has something.
+/// What makes the queriers of a protocol.
+///
+/// # Errors
+/// Nobody asks over that protocol.
+pub fn queriers_of(protocol: Protocol) -> std::io::Result<entry::MakeQueriers> {
+    let missing = || std::io::Error::other(format!("no driver asks over {protocol}"));
+    driver_of(protocol)?.queriers.ok_or_else(missing)
+}
+
 ///
 /// # Errors
 /// No protocol has.

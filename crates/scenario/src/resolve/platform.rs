@@ -55,15 +55,11 @@ pub(super) fn resolve(
         variables: &variables,
         token: written.is_some(),
         columns: Some(columns),
+        address: address.as_ref().map(|address| address.protocol),
         errors: Vec::new(),
     };
     let token = token(&attached, &profile, &compiler, path, context);
-    let mut plan = RolePlan { mapping, token, ..compiler.roles(&roles) };
-    // What a profile says of CoAP holds over TCP, too.
-    let is_over_tcp = address.as_ref().is_some_and(|address| address.protocol == Protocol::CoapTcp);
-    if plan.device.protocol == Some(Protocol::Coap) && is_over_tcp {
-        plan.device.protocol = Some(Protocol::CoapTcp);
-    }
+    let plan = RolePlan { mapping, token, ..compiler.roles(&roles) };
     for error in std::mem::take(&mut compiler.errors) {
         // The profile's own texts were checked when it was read: what is wrong now comes of what the scenario sets.
         context.error_with_help(
@@ -197,14 +193,14 @@ fn fill_in(scenario: &mut Scenario, roles: &Roles, compiler: &Compiler<'_>, cont
             Subscribers::Group(group) => {
                 group.filters.get_or_insert(filters);
             }
+        }
+    }
+}
+
 /// What an address looks like where that is spoken, for people.
 fn address_for(protocol: Protocol) -> String {
     let scheme = Scheme::of(protocol, Wire::default());
     format!("{}://host:{}", scheme.name, scheme.port)
-}
-
-        }
-    }
 }
 
 /// What devices speak must have a port, or an address of that protocol.

@@ -72,7 +72,12 @@ impl Requests {
     /// # Errors
     /// The plan says no query.
     pub fn of_queries(plan: &Plan, run: RunId, run_context: &Arc<RunContext>) -> io::Result<Requests> {
-        Requests::of((plan, run), run_context, plan.platform.roles.query.clone(), false)
+        Requests::of(
+            (plan, run),
+            run_context,
+            plan.platform.roles.query.as_ref().map(|query| query.request.clone()),
+            false,
+        )
     }
 
     fn of(

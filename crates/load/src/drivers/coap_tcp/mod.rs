@@ -93,7 +93,8 @@ impl CoapTcpDriver {
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn of_queries(context: &DriverContext, queriers: u32) -> std::io::Result<CoapTcpDriver> {
         let &DriverContext { ref plan, run, share, ref run_context, .. } = context;
-        let log_in = LogIn::new(context, &plan.platform.roles.query_log_in);
+        let query = plan.platform.roles.query.as_ref();
+        let log_in = LogIn::new(context, query.map_or(&[][..], |query| &query.log_in));
         let requests = Requests::of_queries(plan, run, run_context)?;
         let sizes = (1, 1, queriers.div_ceil(share.of).max(1));
         CoapTcpDriver::with(context, (requests, log_in, None), sizes, true)
