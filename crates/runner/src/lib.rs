@@ -164,6 +164,7 @@ fn run_and_store(
     for plan in plan.with_devices() {
         checks.extend(plan.oversize().map(preflight::oversize));
         checks.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
+        checks.extend(plan.unreached_by_queries().map(preflight::unreached_by_queries));
     }
     if let Some(problem) = checks.iter().find(|check| check.severity == Severity::Problem) {
         return Err(RunError::Host(problem.to_string()));
