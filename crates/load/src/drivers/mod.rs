@@ -20,6 +20,7 @@ pub mod websocket;
 mod words;
 
 use crate::driver::Driver;
+pub use coap_tcp::reasons as coap_tcp_reasons;
 pub use context::DriverContext;
 pub use entry::{BoxedPart, DriverEntry, ListenerEntry, StartService};
 use plimsoll_model::Nanos;

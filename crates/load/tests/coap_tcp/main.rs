@@ -276,7 +276,11 @@ fn what_is_no_csm_and_a_csm_that_never_comes_are_reasons() {
     for (first, expected) in [
         (bytes(code::CONTENT, b"", &[], b""), "the first message of the platform is 2.05 and no CSM"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "HTTP answers at this port, not CoAP over TCP"),
-        (b"\xff\xff\xff\xff\xff\xff\xff".to_vec(), "what is no CoAP message over TCP"),
+        (b"\xff\xff\xff\xff\xff\xff\xff".to_vec(), "what is no CoAP message over TCP: it begins with ff ff"),
+        (
+            b"\xf6\xff\xff\xff\xff\xff\xff".to_vec(),
+            "announced a message of 4295033112 bytes, more than the 2097152",
+        ),
         (bytes(signal::CSM, b"", &[(9, 1)], b""), "option 9, which must not be ignored"),
         (bytes(signal::ABORT, b"", &[], b"full"), "no CSM"),
     ] {
@@ -359,7 +363,12 @@ fn a_connection_that_is_cut_in_a_message_is_made_again() {
     (0..5).for_each(|_| rig.turn());
     drop(side);
     rig.until(|rig| rig.count(is_abandoned) == 1);
-    assert!(rig.reason().contains("the platform closed the connection"), "{:?}", rig.events);
+    assert_eq!(
+        rig.reason(),
+        "the platform closed the connection in the middle of a message",
+        "{:?}",
+        rig.events
+    );
     rig.driver.submit(0, 1);
     let mut side = rig.accept();
     assert_eq!(rig.next(&mut side).code, signal::CSM);

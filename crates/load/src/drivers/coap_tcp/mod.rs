@@ -8,6 +8,7 @@ mod connection;
 mod exchanges;
 mod log_in;
 mod observer;
+pub mod reasons;
 mod serving;
 
 use super::coap::requests::Requests;
