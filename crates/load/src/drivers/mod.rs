@@ -43,7 +43,6 @@ pub fn driver_of(protocol: Protocol) -> std::io::Result<&'static DriverEntry> {
     DRIVERS.iter().find(|entry| entry.protocol == protocol).ok_or_else(missing)
 }
 
-/// What the devices' protocol has for a role, else the first that has something.
 /// What makes the queriers of a protocol.
 ///
 /// # Errors
@@ -53,6 +52,7 @@ pub fn queriers_of(protocol: Protocol) -> std::io::Result<entry::MakeQueriers> {
     driver_of(protocol)?.queriers.ok_or_else(missing)
 }
 
+/// What the devices' protocol has for a role, else the first that has something.
 ///
 /// # Errors
 /// No protocol has.

@@ -591,6 +591,29 @@ fn an_answer_that_refuses_says_what() {
 }
 
 #[test]
+fn what_a_device_that_is_let_go_wrote_does_not_go() {
+    let more = "coap: { sockets: 1, outstanding: 1000 }\nmessage: { size: 30000 }";
+    let (mut rig, mut side) = Rig::ready(2, more, &[(signal::MAX_MESSAGE_SIZE, 1 << 20)]);
+    // More than the kernel takes for a platform that does not read.
+    for sequence in 0..600 {
+        rig.driver.submit(0, sequence);
+        rig.turn();
+    }
+    let sent = rig.count(is_sent);
+    assert!(sent < 590, "{sent}");
+    assert!(rig.driver.release(Client::Device(0)));
+    rig.driver.submit(1, 0);
+    let mut paths = Vec::new();
+    while paths.last().is_none_or(|path| path != "/in/1") {
+        rig.turn();
+        assert!(side.read());
+        paths.extend(std::iter::from_fn(|| side.cut()).map(|came| came.message().path()));
+    }
+    // One more had begun to go.
+    assert_eq!(paths.len() - 1, sent + 1);
+}
+
+#[test]
 fn a_device_that_is_let_go_leaves_the_others_their_connection() {
     let (mut rig, mut side) = Rig::ready(2, "coap: { sockets: 1 }", &[]);
     rig.driver.submit(0, 0);

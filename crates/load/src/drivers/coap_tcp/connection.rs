@@ -429,13 +429,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes out the requests of which nothing has gone, the newest first, and then tells those that have begun to go.
-    pub fn withdraw(&mut self, mut withdrawn: impl FnMut((u32, u32))) {
+    /// Takes out those requests of which nothing has gone that are unwanted; all are asked about, the newest first.
+    pub fn withdraw(&mut self, mut is_unwanted: impl FnMut((u32, u32)) -> bool) {
         let (sealed, written) = (self.stream.sealed(), &mut self.written);
-        self.out.withdraw(sealed, |_| {
-            if let Some(place) = written.pop_back() {
-                withdrawn(place);
+        let mut at = written.len();
+        self.out.withdraw_those(sealed, |_| {
+            at = at.saturating_sub(1);
+            let is_withdrawn = written.get(at).is_some_and(|place| is_unwanted(*place));
+            if is_withdrawn {
+                written.remove(at);
             }
+            is_withdrawn
         });
     }
 
