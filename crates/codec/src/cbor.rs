@@ -46,6 +46,8 @@ const TOO_SHORT: Malformed = Malformed("it ends within an item");
 pub enum Item<'a> {
     /// A whole number.
     Integer(i64),
+    /// One that 64 bits with a sign do not hold.
+    Large(i128),
     /// A number with a fraction.
     Float(f64),
     /// Bytes.
@@ -98,7 +100,7 @@ impl<'a> Reader<'a> {
     /// The next item.
     ///
     /// # Errors
-    /// It is cut off, or none that is read here: text or bytes in pieces, several tags, or a whole number beyond 64 bits.
+    /// It is cut off, or none that is read here: text or bytes in pieces, or several tags.
     pub fn item(&mut self) -> Result<Item<'a>, Malformed> {
         let first = self.byte()?;
         let (major, info) = (first >> 5, first & 0x1f);
@@ -110,10 +112,10 @@ impl<'a> Reader<'a> {
             };
         }
         let argument = self.argument(info)?;
-        let whole = || i64::try_from(argument).map_err(|_| Malformed("a number is beyond 64 bits"));
+        let whole = |number: i128| i64::try_from(number).map_or(Item::Large(number), Item::Integer);
         Ok(match major {
-            UNSIGNED => Item::Integer(whole()?),
-            NEGATIVE => Item::Integer(-1 - whole()?),
+            UNSIGNED => whole(i128::from(argument)),
+            NEGATIVE => whole(-1 - i128::from(argument)),
             BYTES => Item::Bytes(self.take(argument)?),
             TEXT => Item::Text(
                 std::str::from_utf8(self.take(argument)?).map_err(|_| Malformed("a text is no UTF-8"))?,
@@ -192,6 +194,10 @@ impl<'a> Reader<'a> {
         let deepest = deepest.checked_sub(1).ok_or(Malformed("it is too deep"))?;
         Ok(match self.item()? {
             Item::Integer(number) => Value::from(number),
+            // Below the least number of 64 bits, JSON has only numbers with a fraction.
+            Item::Large(number) => {
+                Number::from_i128(number).map_or_else(|| Value::from(number as f64), Value::Number)
+            }
             Item::Float(number) => Number::from_f64(number).map_or(Value::Null, Value::Number),
             Item::Bytes(bytes) => Value::String(String::from_utf8_lossy(bytes).into_owned()),
             Item::Text(text) => Value::String(text.to_owned()),
@@ -356,6 +362,10 @@ mod tests {
             (json!(0), &[0x00][..]),
             (json!(24), &[0x18, 0x18]),
             (json!(1_000_000), &[0x1a, 0x00, 0x0f, 0x42, 0x40]),
+            (json!(i64::MAX), &[0x1b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            (json!(i64::MAX as u64 + 1), &[0x1b, 0x80, 0, 0, 0, 0, 0, 0, 0]),
+            (json!(u64::MAX), &[0x1b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            (json!(i64::MIN), &[0x3b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
             (json!(-1), &[0x20]),
             (json!(-1000), &[0x39, 0x03, 0xe7]),
             (json!(1.1), &[0xfb, 0x3f, 0xf1, 0x99, 0x99, 0x99, 0x99, 0x99, 0x9a]),
@@ -370,6 +380,11 @@ mod tests {
             assert_eq!(out, bytes, "{value}");
             assert_eq!(to_json(bytes), Ok(value));
         }
+        // What JSON can only say as a number with a fraction.
+        assert_eq!(
+            to_json(&[0x3b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            Ok(json!(-(2_f64.powi(64))))
+        );
         // Bytes, and a key that is a number.
         assert_eq!(to_json(&[0xa1, 0x01, 0x42, b'h', b'i']), Ok(json!({"1": "hi"})));
     }

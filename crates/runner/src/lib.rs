@@ -164,6 +164,7 @@ fn run_and_store(
     for plan in plan.with_devices() {
         checks.extend(plan.oversize().map(preflight::oversize));
         checks.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
+        checks.extend(plan.unreached_by_queries().map(preflight::unreached_by_queries));
     }
     if let Some(problem) = checks.iter().find(|check| check.severity == Severity::Problem) {
         return Err(RunError::Host(problem.to_string()));
@@ -385,7 +386,7 @@ impl Reached {
 
     fn at(plan: &Plan, platform: &Platform, devices: SocketAddr) -> Reached {
         let http = platform.http_addresses(&plan.platform, devices);
-        let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.port.as_deref());
+        let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.request.port.as_deref());
         let bootstrap = http.of(Some(BOOTSTRAP)).filter(|_| plan.lwm2m.bootstrap);
         let queriers = http.of(query_port);
         let observing = plan.platform.roles.observes.as_ref().and_then(|observes| observes.port.as_deref());

@@ -25,6 +25,11 @@ pub fn doubtful_delivery(told: String) -> HostCheck {
     HostCheck { subject: "delivery contract", severity: Severity::Warning, told, remedy }
 }
 
+/// Devices that queries do not reach.
+pub fn unreached_by_queries(told: String) -> HostCheck {
+    HostCheck::warning("queries", told, "")
+}
+
 /// Everything that is known about this host with respect to a demand. What cannot be read or was not tried has no
 /// finding.
 pub fn examine(limits: &Limits, probe: Option<&Probe>, demand: Option<&Demand>) -> Vec<HostCheck> {

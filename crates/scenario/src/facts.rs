@@ -81,6 +81,8 @@ impl Plan {
         }
         facts.extend(self.oversize().map(|warning| ("warning", warning)));
         facts.extend(self.platform.roles.doubtful_delivery.clone().map(|warning| ("warning", warning)));
+        let unreached = self.with_devices().find_map(Plan::unreached_by_queries);
+        facts.extend(unreached.map(|warning| ("warning", warning)));
         facts.extend(self.too_few_observations().into_iter().map(|warning| ("warning", warning)));
         facts
     }

@@ -30,8 +30,8 @@ pub use quota::QuotaPlan;
 pub use relay::{LONGEST_RELAY_DELAY, RelayPlan, SHORTEST_RELAY_PERIOD};
 pub use roles::{
     AnswerPlan, Capture, CaptureFrom, ControllerProtocol, DeliveryContract, DeviceRole, ListenerRole,
-    NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan,
-    ServePlan, StepPlan,
+    NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, QueryPlan, RequestPlan,
+    RolePlan, ServePlan, StepPlan,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use token::{Grant, TokenEndpoint, TokenPlan};

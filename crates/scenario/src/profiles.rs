@@ -292,7 +292,8 @@ fn check_roles(profile: &ProfileConfig, root: &Node, found: &mut Diagnostics) {
     let mut compile = |roles: &Roles, prefix: &dyn Fn(&str) -> String| {
         // A scenario may bring the access token that a profile only speaks of.
         let variables = &profile.variables;
-        let mut compiler = Compiler { variables, token: true, columns: None, errors: Vec::new() };
+        let mut compiler =
+            Compiler { variables, token: true, columns: None, address: None, errors: Vec::new() };
         compiler.roles(roles);
         for error in compiler.errors {
             let role = error.path.split('.').next().unwrap_or_default();
@@ -315,8 +316,13 @@ fn check_roles(profile: &ProfileConfig, root: &Node, found: &mut Diagnostics) {
         found.push(Diagnostic::new(root.locate(&path), message).help(help));
     }
     if let Some(token) = &profile.token {
-        let compiler =
-            Compiler { variables: &profile.variables, token: true, columns: None, errors: Vec::new() };
+        let compiler = Compiler {
+            variables: &profile.variables,
+            token: true,
+            columns: None,
+            address: None,
+            errors: Vec::new(),
+        };
         let mut errors = Vec::new();
         // What the environment holds is seen when a scenario asks for it.
         compile::token::resolve(token, &compiler, &|_| Some("/".to_owned()), &mut errors);
@@ -387,8 +393,13 @@ mod tests {
                     device: { speaks: coap_tcp, marker: ascii, log_in: [{ path: \"/in?api_key={c}&room={d}\" }], \
                     request: { path: \"/m?id={e}\", body: '{message}' } }\n";
         let profile = read_text(text).unwrap();
-        let mut compiler =
-            Compiler { variables: &profile.variables, token: false, columns: None, errors: Vec::new() };
+        let mut compiler = Compiler {
+            variables: &profile.variables,
+            token: false,
+            columns: None,
+            address: None,
+            errors: Vec::new(),
+        };
         let captured = compiler.roles(&profile.roles).captured;
         assert_eq!(compiler.errors, []);
         let secret: Vec<&str> =

@@ -373,9 +373,9 @@ impl Quantity for Endpoint {
         format: "mqtt-address",
         name: "an address",
         how: "written like `mqtt://host:1883`, `mqtts://host:8883` over TLS, or `ws://host/mqtt` and `wss://host/mqtt` over \
-              WebSocket, `http://host/path`, `https://host/path`, `coap://host/path` or `coaps://host/path`; `gateway://host:port` \
-              is where a gateway finds its devices",
-        pattern: r"^\s*(mqtts?|wss?|https?|coaps?|gateway)://[^\s#]+\s*$",
+              WebSocket, `http://host/path`, `https://host/path`, `coap://host/path` or `coaps://host/path`, and `coap+tcp://host/path` or \
+              `coaps+tcp://host/path` over TCP; `gateway://host:port` is where a gateway finds its devices",
+        pattern: r"^\s*(mqtts?|wss?|https?|coaps?(\+tcp)?|gateway)://[^\s#]+\s*$",
         check: |text| Endpoint::parse(text).map(drop),
     };
 

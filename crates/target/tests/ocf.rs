@@ -10,7 +10,7 @@ use plimsoll_model::Nanos;
 use plimsoll_target::ocf::{Csm, Kind as Server, OcfTarget, Queue, Seen, Settings, Upstreams};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -313,9 +313,11 @@ fn an_observer_that_is_gone_is_notified_of_nothing() {
     let mut controller = Client::signed_in(cloud.controllers.address, "c", "u");
     controller.observe(TOPIC);
     device.ask(code::POST, TOPIC, Some(json!({ "n": 1 })));
-    drop(controller);
-    // The interface notices, and says so to the queue.
-    std::thread::sleep(Duration::from_millis(200));
+    controller.socket.shutdown(Shutdown::Write).unwrap();
+    assert!(controller.is_closed(), "the interface notices");
+    // It says so to the queue before it passes on what another client asks.
+    let mut other = Client::signed_in(cloud.controllers.address, "o", "u");
+    assert_eq!(other.ask(code::GET, TOPIC, None).value(), json!({ "n": 1 }));
     device.ask(code::POST, TOPIC, Some(json!({ "n": 2 })));
     assert_eq!(cloud.queue.end().notified, 1);
 }

@@ -113,7 +113,7 @@ fn a_cloud_that_speaks_no_coap_over_tcp_is_told() {
     });
     let platform = format!("{{ profile: ocf-cloud, address: \"coap+tcp://{address}\" }}");
     let refused = bench.run(&scenario(&platform, (2, 1, 10), ""));
-    refused.exits(1).says("sign up the controller").says("no CoAP message over TCP");
+    refused.exits(1).says("sign up the controller").says("HTTP answers at this port");
     drop(answering);
 }
 

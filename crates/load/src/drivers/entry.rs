@@ -14,6 +14,9 @@ pub type BoxedPart = Box<dyn Part + Send>;
 /// Starts what all shards of a run share, if this run needs it.
 pub type StartService = fn(&ServiceContext<'_>) -> Result<Option<Arc<dyn RunService>>>;
 
+/// Makes so many queriers in all shards, to which a query is submitted as if it were a message of its device.
+pub type MakeQueriers = fn(&DriverContext, u32) -> Result<BoxedPart>;
+
 /// A row of [`DRIVERS`](super::DRIVERS). Its functions fail where the operating system refuses something, or where
 /// certificates cannot be used.
 pub struct DriverEntry {
@@ -25,9 +28,8 @@ pub struct DriverEntry {
     pub listener: Option<ListenerEntry>,
     /// Subscribers that observe resources; `None` where the protocol has nothing of that kind.
     pub observers: Option<fn(&DriverContext, &ObservePlan) -> Result<BoxedPart>>,
-    /// So many queriers in all shards, to which a query is submitted as if it were a message of its device; `None` where
-    /// nobody asks over this protocol.
-    pub queriers: Option<fn(&DriverContext, u32) -> Result<BoxedPart>>,
+    /// Those who ask; `None` where nobody asks over this protocol.
+    pub queriers: Option<MakeQueriers>,
     /// The broker at that address as a URL, for platforms that are told where subscribers are notified as its clients; `None`
     /// where the protocol has no broker.
     pub broker_url: Option<fn(&Plan, SocketAddr) -> String>,

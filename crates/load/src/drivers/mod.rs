@@ -20,6 +20,7 @@ pub mod websocket;
 mod words;
 
 use crate::driver::Driver;
+pub use coap_tcp::reasons as coap_tcp_reasons;
 pub use context::DriverContext;
 pub use entry::{BoxedPart, DriverEntry, ListenerEntry, StartService};
 use plimsoll_model::Nanos;
@@ -40,6 +41,15 @@ pub static DRIVERS: &[DriverEntry] =
 pub fn driver_of(protocol: Protocol) -> std::io::Result<&'static DriverEntry> {
     let missing = || std::io::Error::other(format!("no driver speaks {protocol}"));
     DRIVERS.iter().find(|entry| entry.protocol == protocol).ok_or_else(missing)
+}
+
+/// What makes the queriers of a protocol.
+///
+/// # Errors
+/// Nobody asks over that protocol.
+pub fn queriers_of(protocol: Protocol) -> std::io::Result<entry::MakeQueriers> {
+    let missing = || std::io::Error::other(format!("no driver asks over {protocol}"));
+    driver_of(protocol)?.queriers.ok_or_else(missing)
 }
 
 /// What the devices' protocol has for a role, else the first that has something.

@@ -142,10 +142,10 @@ impl Population<'_> {
             }
             _ => None,
         };
-        let queriers = match (&plan.northbound, self.addresses.queriers) {
-            (Some(northbound), Some(address)) => {
+        let queriers = match (&plan.northbound, self.addresses.queriers, &roles.query) {
+            (Some(northbound), Some(address), Some(query)) => {
                 let context = DriverContext { address, ..context.clone() };
-                Some(drivers::role_of(plan, |entry| entry.queriers)?(&context, northbound.queriers)?)
+                Some(drivers::queriers_of(query.protocol)?(&context, northbound.queriers)?)
             }
             _ => None,
         };

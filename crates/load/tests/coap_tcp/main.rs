@@ -276,7 +276,11 @@ fn what_is_no_csm_and_a_csm_that_never_comes_are_reasons() {
     for (first, expected) in [
         (bytes(code::CONTENT, b"", &[], b""), "the first message of the platform is 2.05 and no CSM"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "HTTP answers at this port, not CoAP over TCP"),
-        (b"\xff\xff\xff\xff\xff\xff\xff".to_vec(), "what is no CoAP message over TCP"),
+        (b"\xff\xff\xff\xff\xff\xff\xff".to_vec(), "what is no CoAP message over TCP: it begins with ff ff"),
+        (
+            b"\xf6\xff\xff\xff\xff\xff\xff".to_vec(),
+            "announced a message of 4295033112 bytes, more than the 2097152",
+        ),
         (bytes(signal::CSM, b"", &[(9, 1)], b""), "option 9, which must not be ignored"),
         (bytes(signal::ABORT, b"", &[], b"full"), "no CSM"),
     ] {
@@ -359,7 +363,12 @@ fn a_connection_that_is_cut_in_a_message_is_made_again() {
     (0..5).for_each(|_| rig.turn());
     drop(side);
     rig.until(|rig| rig.count(is_abandoned) == 1);
-    assert!(rig.reason().contains("the platform closed the connection"), "{:?}", rig.events);
+    assert_eq!(
+        rig.reason(),
+        "the platform closed the connection in the middle of a message",
+        "{:?}",
+        rig.events
+    );
     rig.driver.submit(0, 1);
     let mut side = rig.accept();
     assert_eq!(rig.next(&mut side).code, signal::CSM);
@@ -579,6 +588,29 @@ fn an_answer_that_refuses_says_what() {
     side.say(code::BAD_REQUEST, &request.token, &[], b"no such thing");
     let refused = |event: &Event| matches!(event, Event::Refused { reason, .. } if reason.contains("4.00: no such thing"));
     rig.until(|rig| rig.count(refused) == 1);
+}
+
+#[test]
+fn what_a_device_that_is_let_go_wrote_does_not_go() {
+    let more = "coap: { sockets: 1, outstanding: 1000 }\nmessage: { size: 30000 }";
+    let (mut rig, mut side) = Rig::ready(2, more, &[(signal::MAX_MESSAGE_SIZE, 1 << 20)]);
+    // More than the kernel takes for a platform that does not read.
+    for sequence in 0..600 {
+        rig.driver.submit(0, sequence);
+        rig.turn();
+    }
+    let sent = rig.count(is_sent);
+    assert!(sent < 590, "{sent}");
+    assert!(rig.driver.release(Client::Device(0)));
+    rig.driver.submit(1, 0);
+    let mut paths = Vec::new();
+    while paths.last().is_none_or(|path| path != "/in/1") {
+        rig.turn();
+        assert!(side.read());
+        paths.extend(std::iter::from_fn(|| side.cut()).map(|came| came.message().path()));
+    }
+    // One more had begun to go.
+    assert_eq!(paths.len() - 1, sent + 1);
 }
 
 #[test]

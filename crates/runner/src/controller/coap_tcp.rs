@@ -5,8 +5,9 @@ use super::{Answer, LARGEST_ANSWER, Rendered, Unanswered};
 use plimsoll_codec::coap::stream::{self, Frame, signal};
 use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
 use plimsoll_load::driver::Client;
-use plimsoll_load::drivers::tls_of_client;
+use plimsoll_load::drivers::{coap_tcp_reasons as reasons, tls_of_client};
 use plimsoll_load::tls_refusal;
+use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{Plan, StepPlan, TlsPlan};
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{ErrorKind, Read, Write};
@@ -162,14 +163,16 @@ impl Connection {
     /// Connects; `None` where the user stops the run before.
     fn open(plan: &Plan, address: SocketAddr, patience: Patience<'_>) -> Result<Option<Connection>, String> {
         let told = |error: std::io::Error| error.to_string();
-        let until = Instant::now() + patience.timeout;
-        let socket =
-            TcpStream::connect_timeout(&address, plan.connection.timeout.to_duration()).map_err(told)?;
+        // As long as a device waits: what is asked over it waits longer, since a platform may have much to do for it.
+        let timeout = plan.connection.timeout.to_duration();
+        let opening = Patience { timeout: timeout.min(patience.timeout), ..patience };
+        let until = Instant::now() + opening.timeout;
+        let socket = TcpStream::connect_timeout(&address, timeout).map_err(told)?;
         let set = socket.set_nodelay(true).and_then(|()| socket.set_read_timeout(Some(LOOK)));
         set.and_then(|()| socket.set_write_timeout(Some(patience.timeout))).map_err(told)?;
         let stream = match &plan.connection.transport.tls {
             None => Stream::Clear(socket),
-            Some(tls) => match secured(tls, plan.population.first_device, socket, (until, patience))? {
+            Some(tls) => match secured(tls, plan.population.first_device, socket, (until, opening))? {
                 Some(stream) => Stream::Secured(Box::new(stream)),
                 None => return Ok(None),
             },
@@ -181,7 +184,10 @@ impl Connection {
             list.add(signal::BLOCK_WISE_TRANSFER, b"");
             connection.say(signal::CSM, &[], &list)?;
             loop {
-                match connection.next(until, patience)? {
+                let came = connection.next(until, opening, |timeout| {
+                    reasons::no_csm(Nanos::from_secs_f64(timeout.as_secs_f64()))
+                })?;
+                match came {
                     None => return Ok(None),
                     Some(came) if came.code == signal::CSM => {
                         connection.most = Some(came.most.unwrap_or(stream::DEFAULT_MAX_MESSAGE_SIZE));
@@ -245,7 +251,9 @@ impl Connection {
             }
             self.stream.write_all(&bytes).map_err(|error| error.to_string())?;
             let answer = loop {
-                match self.next(until, patience)? {
+                match self
+                    .next(until, patience, |timeout| format!("no answer within {} s", timeout.as_secs()))?
+                {
                     None => return Ok(None),
                     Some(came) if came.token == token && came.code >> 5 != 0 => break came,
                     Some(_) => {}
@@ -265,13 +273,21 @@ impl Connection {
     }
 
     /// The next message that is not about the connection; `None` where the user stops the run before one has come.
-    fn next(&mut self, until: Instant, patience: Patience<'_>) -> Result<Option<Came>, String> {
+    ///
+    /// # Errors
+    /// The connection is of no use, or nothing came in time, which `late` tells.
+    fn next(
+        &mut self,
+        until: Instant,
+        patience: Patience<'_>,
+        late: impl Fn(Duration) -> String,
+    ) -> Result<Option<Came>, String> {
         let mut room = vec![0; READ_SIZE];
         loop {
             if let Some(came) = self.take()? {
                 match came.code {
                     signal::PING => self.say(signal::PONG, &came.token, &OptionList::new())?,
-                    signal::ABORT => return Err("the platform aborted the connection".into()),
+                    signal::ABORT => return Err(reasons::aborted(&came.payload)),
                     signal::RELEASE => return Err("the platform released the connection".into()),
                     code if code >> 5 == 0 && code != code::EMPTY => {
                         self.say(code::NOT_FOUND, &came.token, &OptionList::new())?;
@@ -284,24 +300,23 @@ impl Connection {
                 return Ok(None);
             }
             match self.stream.read(&mut room) {
-                Ok(0) => return Err("the platform closed the connection".into()),
+                Ok(0) => return Err(reasons::closed(self.came.len())),
                 Ok(length) => self.came.extend_from_slice(room.get(..length).unwrap_or_default()),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.to_string()),
             }
             if Instant::now() > until {
-                return Err(format!("no answer within {} s", patience.timeout.as_secs()));
+                return Err(late(patience.timeout));
             }
         }
     }
 
     /// The first whole message of what came.
     fn take(&mut self) -> Result<Option<Came>, String> {
-        let wrong = |_| "the platform sent what is no CoAP message over TCP".to_owned();
-        let Frame::Message(message, length) =
-            stream::decode(&self.came, LARGEST_ANSWER as usize).map_err(wrong)?
-        else {
+        let most = LARGEST_ANSWER as usize;
+        let wrong = |_| reasons::no_message(&self.came, most);
+        let Frame::Message(message, length) = stream::decode(&self.came, most).map_err(wrong)? else {
             return Ok(None);
         };
         let came = Came {

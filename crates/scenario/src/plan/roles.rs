@@ -33,9 +33,7 @@ pub struct RolePlan {
     /// What subscribers observe over CoAP; `None` where they do not.
     pub observes: Option<ObservePlan>,
     /// What a querier asks.
-    pub query: Option<RequestPlan>,
-    /// The requests with which the connections of queriers begin, over CoAP over TCP.
-    pub query_log_in: Vec<RequestPlan>,
+    pub query: Option<QueryPlan>,
     /// What answers give to later requests; its position here is its slot in [`Captures`](super::Captures).
     pub captured: Vec<CapturedName>,
     /// What the platform promises to deliver.
@@ -69,6 +67,17 @@ pub struct DeviceRole {
     pub(crate) message: Option<MessageResource>,
     /// What the configuration of a gateway must say, by its keys.
     pub configuration: BTreeMap<String, String>,
+}
+
+/// How a querier asks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryPlan {
+    /// What queriers speak: CoAP over TCP where devices do, else HTTP.
+    pub protocol: Protocol,
+    /// What is asked.
+    pub request: RequestPlan,
+    /// The requests with which their connections begin, over CoAP over TCP.
+    pub log_in: Vec<RequestPlan>,
 }
 
 /// What the controller speaks.

@@ -7,11 +7,11 @@ pub(crate) mod token;
 use crate::plan::{
     AnswerPlan, Capture, CaptureFrom, CapturedName, ControllerProtocol, DeviceRole, Each, ListenerRole,
     MarkerForm, NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol,
-    RequestPlan, RolePlan, ServePlan, StepPlan, Template,
+    QueryPlan, RequestPlan, RolePlan, ServePlan, StepPlan, Template,
 };
 use crate::profiles::roles::{
-    Answer, BodyFormat, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Request, Roles, Serves,
-    Speaks, Step, Subscriber,
+    Answer, BodyFormat, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Querier, Request, Roles,
+    Serves, Speaks, Step, Subscriber,
 };
 use plimsoll_codec::cbor;
 use plimsoll_codec::coap::option;
@@ -48,6 +48,8 @@ pub(crate) struct Compiler<'a> {
     pub token: bool,
     /// Columns of the scenario's feed; `None` takes any.
     pub columns: Option<&'a [String]>,
+    /// What the platform's address says is spoken there; `None` where no scenario says an address.
+    pub address: Option<Protocol>,
     /// What was found to be wrong.
     pub errors: Vec<RoleError>,
 }
@@ -56,6 +58,7 @@ impl Compiler<'_> {
     /// Compiles the roles. Where something is wrong, it is among the errors, and the result is of no use.
     pub fn roles(&mut self, roles: &Roles) -> RolePlan {
         let mut plan = RolePlan::default();
+        let of_devices = roles.device.as_ref().map(|device| self.spoken(device.speaks)).or(self.address);
         if let Some(controller) = &roles.controller {
             let Speaks(protocol) = controller.speaks;
             match protocol {
@@ -89,8 +92,7 @@ impl Compiler<'_> {
                 let request = (&request, Protocol::Coap);
                 let request = self.request(request, OBSERVE, "subscriber.observes", &plan.captured);
                 let of_each_device = request.path.pieces.contains(&Piece::Device);
-                let protocol = roles.device.as_ref().map(|device| device.speaks.0);
-                let whose = ("subscriber.log_in", OF_SUBSCRIBER, protocol);
+                let whose = ("subscriber.log_in", OF_SUBSCRIBER, of_devices);
                 let log_in = self.log_in(&subscriber.log_in, whose, &plan.captured);
                 let RequestPlan { path, options, .. } = request;
                 let port = observes.port.clone();
@@ -106,12 +108,7 @@ impl Compiler<'_> {
             (plan.delivery, plan.doubtful_delivery) = self.delivery(subscriber, roles.controller.as_ref());
         }
         if let Some(querier) = &roles.querier {
-            let protocol = roles.device.as_ref().map(|device| device.speaks.0);
-            let spoken = protocol.filter(|protocol| *protocol == Protocol::CoapTcp).unwrap_or(Protocol::Http);
-            let request = (&querier.request, spoken);
-            plan.query = Some(self.request(request, QUERY, "querier.request", &plan.captured));
-            let whose = ("querier.log_in", OF_QUERIER, protocol);
-            plan.query_log_in = self.log_in(&querier.log_in, whose, &plan.captured);
+            plan.query = Some(self.query(querier, of_devices, &plan.captured));
         }
         for slot in secrets::slots(&plan) {
             if let Some(captured) = plan.captured.get_mut(slot) {
@@ -119,6 +116,32 @@ impl Compiler<'_> {
             }
         }
         plan
+    }
+
+    /// What a profile says of CoAP holds over TCP, too: the platform's address says which it is.
+    fn spoken(&self, Speaks(protocol): Speaks) -> Protocol {
+        match (protocol, self.address) {
+            (Protocol::Coap, Some(Protocol::CoapTcp)) => Protocol::CoapTcp,
+            _ => protocol,
+        }
+    }
+
+    /// How queriers ask a platform whose devices speak that protocol.
+    fn query(
+        &mut self,
+        querier: &Querier,
+        of_devices: Option<Protocol>,
+        captured: &[CapturedName],
+    ) -> QueryPlan {
+        let protocol = of_devices.filter(|own| *own == Protocol::CoapTcp).unwrap_or(Protocol::Http);
+        let request = self.request((&querier.request, protocol), QUERY, "querier.request", captured);
+        let wrong = crate::protocols::coap::wrong_in(&request).filter(|_| protocol == Protocol::CoapTcp);
+        if let Some((at, message, help)) = wrong {
+            self.error(&format!("querier.request.{at}"), message, help);
+        }
+        let whose = ("querier.log_in", OF_QUERIER, of_devices);
+        let log_in = self.log_in(&querier.log_in, whose, captured);
+        QueryPlan { protocol, request, log_in }
     }
 
     /// How subscribers listen as servers of their own.
@@ -285,7 +308,7 @@ impl Compiler<'_> {
     }
 
     fn device(&mut self, device: &Device, captured: &[CapturedName]) -> DeviceRole {
-        let Speaks(protocol) = device.speaks;
+        let protocol = self.spoken(device.speaks);
         let requests = protocol != Protocol::Mqtt;
         match (&device.request, &device.payload, &device.topic) {
             (Some(_), ..) if !requests => {

@@ -1,5 +1,6 @@
 //! The platform under test: its profile, where it is, how its roles speak.
 
+use crate::address::{Scheme, Wire};
 use crate::check::near_miss;
 use crate::config::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers, With};
 use crate::context::Context;
@@ -27,11 +28,13 @@ pub(super) fn resolve(
     let mut profile = profile(name, path, context)?;
     let address: Option<Endpoint> = attached.address.as_ref().map(|written| written.0.clone());
     let address = crate::protocols::websocket::over_websocket(address, attached.protocol, context);
+    let roles = with_mapping(&profile, attached.mapping.as_ref().or(profile.mapping.as_ref()));
+    let spoken = roles.device.as_ref().map(|device| device.speaks.0).unwrap_or_default();
     match (&address, profile.components.is_empty() && profile.simulated.is_none()) {
         (None, true) => context.error_with_help(
             path,
             format!("the profile `{name}` starts nothing, so it needs an address"),
-            format!("write `platform: {{ profile: {name}, address: \"mqtt://host:1883\" }}`"),
+            format!("write `platform: {{ profile: {name}, address: \"{}\" }}`", address_for(spoken)),
         ),
         (Some(_), false) => context.error_with_help(
             "platform.address",
@@ -47,21 +50,16 @@ pub(super) fn resolve(
         }
     }
     let mapping = mapping(&profile, attached.mapping.as_ref(), context)?;
-    let roles = with_mapping(&profile, mapping.as_deref());
     let written = attached.token.as_deref().or(profile.token.as_ref());
     let mut compiler = Compiler {
         variables: &variables,
         token: written.is_some(),
         columns: Some(columns),
+        address: address.as_ref().map(|address| address.protocol),
         errors: Vec::new(),
     };
     let token = token(&attached, &profile, &compiler, path, context);
-    let mut plan = RolePlan { mapping, token, ..compiler.roles(&roles) };
-    // What a profile says of CoAP holds over TCP, too.
-    let is_over_tcp = address.as_ref().is_some_and(|address| address.protocol == Protocol::CoapTcp);
-    if plan.device.protocol == Some(Protocol::Coap) && is_over_tcp {
-        plan.device.protocol = Some(Protocol::CoapTcp);
-    }
+    let plan = RolePlan { mapping, token, ..compiler.roles(&roles) };
     for error in std::mem::take(&mut compiler.errors) {
         // The profile's own texts were checked when it was read: what is wrong now comes of what the scenario sets.
         context.error_with_help(
@@ -173,7 +171,7 @@ fn mapping(profile: &Profile, written: Option<&String>, context: &mut Context<'_
     None
 }
 
-fn with_mapping(profile: &Profile, mapping: Option<&str>) -> Roles {
+fn with_mapping(profile: &Profile, mapping: Option<&String>) -> Roles {
     let own = mapping.and_then(|name| profile.mappings.get(name)).cloned().unwrap_or_default();
     own.or(&profile.roles)
 }
@@ -199,6 +197,12 @@ fn fill_in(scenario: &mut Scenario, roles: &Roles, compiler: &Compiler<'_>, cont
     }
 }
 
+/// What an address looks like where that is spoken, for people.
+fn address_for(protocol: Protocol) -> String {
+    let scheme = Scheme::of(protocol, Wire::default());
+    format!("{}://host:{}", scheme.name, scheme.port)
+}
+
 /// What devices speak must have a port, or an address of that protocol.
 fn check_ports(platform: &PlatformPlan, path: &str, context: &mut Context<'_>) {
     let protocol = platform.protocol();
@@ -208,7 +212,7 @@ fn check_ports(platform: &PlatformPlan, path: &str, context: &mut Context<'_>) {
                 "the address speaks {}, but devices of the profile `{}` speak {protocol}",
                 address.protocol, platform.profile.name
             );
-            let help = format!("write an address such as `{}://host:port`", protocol.addressed_as().key());
+            let help = format!("write an address such as `{}`", address_for(protocol));
             context.error_with_help("platform.address", message, help);
         }
         return;

@@ -644,3 +644,64 @@ fn levels_may_be_idle_before() {
     let errors = load_with(LEAST, &searched).unwrap_err().to_string();
     assert!(errors.contains("`idle_before` is for listed levels"), "{errors}");
 }
+
+/// A cloud that asks devices over their own connections.
+fn relayed(more: &str) -> String {
+    format!(
+        "name: t\nplatform: {{ profile: ocf-cloud, mapping: relayed, address: 'coap+tcp://h:1' }}\n\
+         population: {{ devices: 5 }}\nload: {{ levels: [1/s] }}\n{more}"
+    )
+}
+
+#[test]
+fn queries_of_devices_that_share_connections_are_warned_of() {
+    let warns =
+        |more: &str| facts(&load(&relayed(more)).unwrap()).contains("queries go through the platform");
+    let asks = "northbound: { rate: 1/s }\n";
+    assert!(warns(&format!("{asks}coap: {{ sockets: 1 }}")));
+    assert!(warns(&format!("{asks}coap: {{ sockets: 4 }}")));
+    assert!(!warns(asks), "each has its own");
+    assert!(!warns(&format!("{asks}coap: {{ sockets: 5 }}")), "each has its own");
+    assert!(!warns("coap: { sockets: 1 }"), "nobody asks");
+    let of_types = relayed(&format!("{asks}coap: {{ sockets: 1 }}")).replace("relayed", "one-interface");
+    assert!(!facts(&load(&of_types).unwrap()).contains("queries go"), "the directory is asked");
+}
+
+#[test]
+fn an_address_that_is_missing_or_wrong_is_shown_as_it_would_be() {
+    let told = |platform: &str| {
+        let text = format!(
+            "name: t\nplatform: {platform}\npopulation: {{ devices: 1 }}\nload: {{ levels: [1/s] }}\n"
+        );
+        load(&text).unwrap_err().to_string()
+    };
+    assert!(told("{ profile: ocf-cloud }").contains("address: \"coap+tcp://host:5683\""));
+    assert!(told("{ profile: fiware-orion }").contains("address: \"http://host:80\""));
+    assert!(told("{ profile: onem2m, mapping: coap }").contains("address: \"coap://host:5683\""));
+    assert!(told("{ profile: ocf-cloud, address: 'coap://h' }").contains("such as `coap+tcp://host:5683`"));
+}
+
+/// Devices of a profile for datagrams speak TCP where the address says so, and then queriers do, too.
+#[test]
+fn queriers_speak_what_devices_speak() {
+    let profile = "name: mine\ntitle: mine\ndevice:\n  speaks: coap\n  marker: ascii\n  request: { path: /in, body: '{message}' }\n\
+                   querier: { request: { method: GET, path: /out, body: '1', body_format: cbor } }\ncomponents: []\n";
+    let given = |_: &str| Ok(profile.to_owned());
+    let environment = Environment { profile: &given, variable: &|_| None };
+    for (scheme, expected) in [("coap+tcp", Protocol::CoapTcp), ("coap", Protocol::Http)] {
+        let text = format!(
+            "name: t\nplatform: {{ profile: ./mine.yaml, address: '{scheme}://h:1' }}\npopulation: {{ devices: 1 }}\n\
+             northbound: {{ rate: 1/s }}\nload: {{ levels: [1/s] }}\n"
+        );
+        let source = SourceFile { name: "scenario.yaml".to_owned(), text };
+        let plan =
+            plimsoll_scenario::load(&source, &[], &environment).unwrap_or_else(|found| panic!("{found}"));
+        let query = plan.platform.roles.query.unwrap();
+        assert_eq!(query.protocol, expected);
+        let is_over_coap = expected == Protocol::CoapTcp;
+        assert_eq!(
+            (query.request.options.len() == 1, query.request.headers.is_empty()),
+            (is_over_coap, is_over_coap)
+        );
+    }
+}

@@ -1,11 +1,13 @@
 //! Registrations and updates that come block by block (RFC 7959 section 2.5). What they list is counted and not kept.
 
 use plimsoll_codec::coap::{Block, Message, code, option};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
 /// Bytes of a body that are taken.
 const LARGEST: usize = 1 << 20;
+/// Addresses whose bodies are remembered: a device that moves leaves its old address behind.
+const MOST: usize = 100_000;
 
 /// See the module.
 #[derive(Default)]
@@ -14,6 +16,8 @@ pub struct Bodies {
     largest_block: Option<u16>,
     /// What has come from each address: bytes, and the message that the last of them came in.
     coming: HashMap<SocketAddr, (usize, u16)>,
+    /// The same addresses, those first that were first.
+    order: VecDeque<SocketAddr>,
 }
 
 /// What is to be done about a request.
@@ -48,13 +52,26 @@ impl Bodies {
             if length != block.begin() {
                 return Taken::Answer(code::INCOMPLETE, None);
             }
-            if length + request.payload.len() > LARGEST {
-                self.coming.remove(&from);
+            let come = length + request.payload.len();
+            if come > LARGEST {
                 return Taken::Answer(code::TOO_LARGE, None);
             }
-            self.coming.insert(from, (length + request.payload.len(), request.id));
+            self.remember(from, (come, request.id));
         }
         if block.more { Taken::Answer(code::CONTINUE, Some(own)) } else { Taken::Whole(Some(own)) }
+    }
+
+    /// Notes what has come from an address, and forgets the oldest address where there are too many.
+    fn remember(&mut self, from: SocketAddr, come: (usize, u16)) {
+        if self.coming.insert(from, come).is_some() {
+            return;
+        }
+        self.order.push_back(from);
+        if self.order.len() > MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.coming.remove(&oldest);
+        }
     }
 }
 
@@ -64,6 +81,16 @@ mod tests {
     use plimsoll_codec::coap::{Kind, OptionList};
 
     fn take(bodies: &mut Bodies, id: u16, block: Option<Block>, bytes: usize) -> Taken {
+        take_from(SocketAddr::from(([127, 0, 0, 1], 5000)), bodies, id, block, bytes)
+    }
+
+    fn take_from(
+        from: SocketAddr,
+        bodies: &mut Bodies,
+        id: u16,
+        block: Option<Block>,
+        bytes: usize,
+    ) -> Taken {
         let (mut list, mut options, payload) = (OptionList::new(), Vec::new(), vec![7; bytes]);
         let _ = block.map(|block| list.add_number(option::BLOCK1, block.to_number()));
         list.encode(&mut options);
@@ -73,7 +100,24 @@ mod tests {
             payload: &payload,
             ..Message::empty(Kind::Confirmable, id)
         };
-        bodies.take(&message, SocketAddr::from(([127, 0, 0, 1], 5000)))
+        bodies.take(&message, from)
+    }
+
+    #[test]
+    fn old_addresses_are_forgotten_and_new_ones_remembered() {
+        let mut bodies = Bodies::default();
+        let block = |number, more| Some(Block::new(number, more, 16));
+        let address = |number: usize| {
+            let [_, _, _, _, _, a, b, c] = (number as u64).to_be_bytes();
+            SocketAddr::from(([10, a, b, c], 5000))
+        };
+        for number in 0..=MOST {
+            take_from(address(number), &mut bodies, 1, block(0, true), 16);
+        }
+        assert_eq!((bodies.coming.len(), bodies.order.len()), (MOST, MOST));
+        let second = |bodies: &mut Bodies, number| take_from(address(number), bodies, 2, block(1, false), 4);
+        assert_eq!(second(&mut bodies, 0), Taken::Answer(code::INCOMPLETE, None));
+        assert_eq!(second(&mut bodies, MOST), Taken::Whole(block(1, false)));
     }
 
     #[test]

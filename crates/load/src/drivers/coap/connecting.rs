@@ -1,7 +1,7 @@
 //! How sockets of devices are opened, secured where they are to be, and opened again.
 
 use super::device_socket::State;
-use super::{CoapDriver, Standing, Wake};
+use super::{CoapDriver, Wake};
 use crate::driver::{Client, Event};
 use plimsoll_model::Nanos;
 
@@ -63,16 +63,9 @@ impl CoapDriver {
         socket.state = State::Ready;
         socket.was_ready = true;
         let took = now - socket.began;
-        for device in std::mem::take(&mut socket.waiting) {
-            socket.members.push(device);
-            if let Some(state) = self.devices.get_mut(device as usize) {
-                state.state = Standing::Ready;
-                let again = std::mem::replace(&mut state.known, true);
-                let client = Client::Device(self.share.number(device));
-                events.push(Event::Ready { client, took, again });
-                self.dirty.push(device);
-            }
-        }
+        let waiting = std::mem::take(&mut socket.waiting);
+        self.devices.are_ready(&waiting, took, events);
+        socket.members.extend(waiting);
     }
 
     /// The platform cannot be reached over a socket: what was sent is given up, and the socket is opened again later.
@@ -94,20 +87,7 @@ impl CoapDriver {
         for place in under_way {
             self.abandon(place, at, true, events);
         }
-        for &device in &members {
-            let client = Client::Device(self.number(device));
-            if let Some(state) = self.devices.get_mut(device as usize) {
-                state.state = Standing::Waiting;
-            }
-            events.push(Event::Disconnected { client, at, reason: reason.clone() });
-        }
-        for &device in &waiting {
-            let client = Client::Device(self.number(device));
-            if let Some(state) = self.devices.get_mut(device as usize) {
-                state.state = Standing::Idle;
-            }
-            events.push(Event::ConnectFailed { client, reason: reason.clone(), lasting: false });
-        }
+        self.devices.are_lost((&members, &waiting), at, &reason, events);
         let waits = self.sockets.get(slot as usize).and_then(|socket| socket.waiting.first().copied());
         if let (true, Some(device)) = (members.is_empty() && waiting.is_empty(), waits) {
             // Trying again has failed.

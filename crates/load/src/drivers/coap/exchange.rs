@@ -1,6 +1,7 @@
 //! A request under way over datagrams, without I/O: when it is sent again, and when nobody waits for it any more.
 
 use super::transfer::{Order, Room, Transfer};
+use crate::driver::Event;
 use plimsoll_codec::coap::{Kind, LARGEST_DATAGRAM};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::CoapPlan;
@@ -49,9 +50,9 @@ impl Exchange {
         self.transfer.request(kind, id, token).encode(&mut self.datagram);
     }
 
-    /// Bytes of all requests of the message, as they are planned.
-    pub fn packet(&self) -> u32 {
-        self.transfer.packet(self.datagram.len() as u32)
+    /// That its message was sent; `None` where that was told before.
+    pub fn tell_sent(&mut self, at: Nanos) -> Option<Event> {
+        self.transfer.tell_sent(self.datagram.len() as u32, at)
     }
 
     /// Notes that the datagram was handed to the kernel, and when it is looked at again; how long after the last time.

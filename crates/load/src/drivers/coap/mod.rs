@@ -13,6 +13,7 @@ mod certificates;
 mod channel;
 mod connecting;
 mod device_socket;
+pub(super) mod devices;
 pub(super) mod dtls;
 mod endpoint;
 mod exchange;
@@ -22,6 +23,7 @@ pub(super) mod observer;
 mod receiving;
 pub(super) mod requests;
 mod sending;
+pub(super) mod tokens;
 pub(super) mod transfer;
 
 pub use certificates::check_certificates;
@@ -36,22 +38,20 @@ use crate::drivers::{DriverContext, DriverEntry, Part};
 use crate::share::Share;
 use crate::sources::Sources;
 use device_socket::{DeviceSocket, State};
+use devices::Devices;
 use dtls::Terms;
 use exchange::Exchange;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{CoapPlan, Protocol};
 use plimsoll_stats::distribution::{Random, random};
 use requests::Requests;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use tokens::TURNS;
 use transfer::Order;
 
 /// Bytes read from a socket at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
-/// What the bytes of a token count to that tell the requests of a place apart.
-const TURNS: u32 = 1 << 24;
 
 /// Devices, and subscribers that observe or listen.
 pub const ENTRY: DriverEntry = DriverEntry {
@@ -72,7 +72,7 @@ pub struct CoapDriver {
     terms: Option<Terms>,
     requests: Requests,
     pauses: (Nanos, Nanos),
-    devices: Vec<Device>,
+    devices: Devices,
     sockets: Vec<DeviceSocket>,
     places: Vec<Place>,
     vacant: Vec<u32>,
@@ -80,12 +80,7 @@ pub struct CoapDriver {
     gathers: bool,
     gathering: Vec<u32>,
     timers: Timers<Wake>,
-    /// Messages to be sent again after an answer that asks for it: when, which.
-    to_repeat: BinaryHeap<Reverse<(Nanos, Order)>>,
-    /// Devices with something to send.
-    dirty: Vec<u32>,
-    /// Messages that wait for their device's turn, and exchanges in blocks: their next step waits for the platform.
-    waiting: usize,
+    /// Exchanges in blocks: their next step waits for the platform.
     in_blocks: usize,
     urgent: bool,
     scratch: Vec<u8>,
@@ -93,21 +88,6 @@ pub struct CoapDriver {
     traffic: Traffic,
     /// What happened between two polls.
     early: Vec<Event>,
-}
-
-struct Device {
-    state: Standing,
-    /// Whether it was ever connected.
-    known: bool,
-    queue: VecDeque<Order>,
-    under_way: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Idle,
-    Waiting,
-    Ready,
 }
 
 /// Room for an exchange, used again and again.
@@ -150,7 +130,6 @@ impl CoapDriver {
         let owned = share.count(plan.devices) as usize;
         // Every shard has its part of shared sockets, and at least one.
         let sockets = plan.coap.sockets.map_or(owned, |all| (all.div_ceil(share.of) as usize).min(owned));
-        let device = |_| Device { state: Standing::Idle, known: false, queue: VecDeque::new(), under_way: 0 };
         Ok(CoapDriver {
             share,
             plan: plan.coap.clone(),
@@ -167,7 +146,7 @@ impl CoapDriver {
                 .map_err(std::io::Error::other)?,
             requests: Requests::new(plan, run, run_context)?,
             pauses: plan.connection.reconnect,
-            devices: (0..owned).map(device).collect(),
+            devices: Devices::new(share, owned, plan.coap.outstanding, plan.connection.reconnect),
             sockets: (0..sockets).map(|_| DeviceSocket::new(plan.connection.reconnect.0)).collect(),
             places: Vec::new(),
             vacant: Vec::new(),
@@ -175,9 +154,6 @@ impl CoapDriver {
             gathers: plan.coap.sockets.is_some() && plan.record.capture.is_none(),
             gathering: Vec::new(),
             timers: Timers::new(),
-            to_repeat: BinaryHeap::new(),
-            dirty: Vec::new(),
-            waiting: 0,
             in_blocks: 0,
             urgent: false,
             scratch: vec![0; READ_SIZE],
@@ -198,24 +174,14 @@ impl CoapDriver {
     /// Ends an exchange without an answer; one of which nothing was sent is put back, or forgotten.
     fn abandon(&mut self, place: u32, at: Nanos, put_back: bool, events: &mut Vec<Event>) {
         let Some(exchange) = self.free(place) else { return };
-        let Order { device, sequence, tries, .. } = exchange.1;
-        if exchange.0 || tries > 0 {
-            events.push(Event::Abandoned { device, sequence, at });
-        } else if put_back {
-            let slot = self.share.slot(device);
-            if let Some(state) = self.devices.get_mut(slot as usize) {
-                state.queue.push_front(exchange.1);
-                self.waiting += 1;
-                self.dirty.push(slot);
-            }
-        }
+        self.devices.abandon(exchange.1, exchange.0, at, put_back, events);
     }
 
     /// Gives a place back; whether its message was told as sent, and which it was.
     fn free(&mut self, slot: u32) -> Option<(bool, Order)> {
         let place = self.places.get_mut(slot as usize).filter(|place| place.taken)?;
         (place.taken, place.waits) = (false, false);
-        place.turn = (place.turn + 1) % TURNS;
+        place.turn = tokens::next(place.turn);
         self.vacant.push(slot);
         if place.exchange.transfer.is_in_blocks() {
             self.in_blocks -= 1;
@@ -224,44 +190,23 @@ impl CoapDriver {
             (place.exchange.transfer.told, place.exchange.transfer.order, place.exchange.id);
         if let Some(socket) = self.sockets.get_mut(place.socket as usize) {
             socket.exchanges.remove(&id);
-            self.dirty.append(&mut socket.crowded);
+            self.devices.dirty.append(&mut socket.crowded);
         }
-        let device = self.share.slot(order.device);
-        if let Some(state) = self.devices.get_mut(device as usize) {
-            state.under_way = state.under_way.saturating_sub(1);
-            if !state.queue.is_empty() {
-                self.dirty.push(device);
-            }
-        }
+        self.devices.ended(order);
         Some((told, order))
-    }
-
-    fn enqueue(&mut self, order: Order) {
-        let device = self.share.slot(order.device);
-        if let Some(state) = self.devices.get_mut(device as usize) {
-            state.queue.push_back(order);
-            self.waiting += 1;
-            self.dirty.push(device);
-        }
     }
 
     /// Begins what devices may begin.
     fn send_dirty(&mut self, events: &mut Vec<Event>) {
-        while let Some(device) = self.dirty.pop() {
+        while let Some(device) = self.devices.dirty.pop() {
             let slot = self.socket_of(device);
-            while let Some(state) = self.devices.get_mut(device as usize) {
-                if state.state != Standing::Ready || state.under_way >= self.plan.outstanding {
-                    break;
-                }
-                let Some(&order) = state.queue.front() else { break };
+            while self.devices.may_begin(device) {
                 if let Some(socket) = self.sockets.get_mut(slot as usize).filter(|one| one.is_full()) {
                     // The platform has to answer first.
                     socket.crowded.push(device);
                     break;
                 }
-                state.queue.pop_front();
-                self.waiting -= 1;
-                state.under_way += 1;
+                let Some(order) = self.devices.begin(device) else { break };
                 self.begin(slot, order, events);
             }
         }
@@ -308,13 +253,7 @@ impl CoapDriver {
                 }
             }
         }
-        while let Some(&Reverse((at, order))) = self.to_repeat.peek() {
-            if at > now {
-                break;
-            }
-            self.to_repeat.pop();
-            self.enqueue(order);
-        }
+        self.devices.repeat(now);
     }
 
     fn look_after(&mut self, slot: u32, at: Nanos, now: Nanos, events: &mut Vec<Event>) {
@@ -340,7 +279,7 @@ impl CoapDriver {
     }
 
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
-        let urgent = self.waiting > 0 || self.in_blocks > 0;
+        let urgent = self.devices.have_waiting() || self.in_blocks > 0;
         self.readiness.tell_urgency(&mut self.urgent, urgent);
         self.readiness.wait(until.min(self.next_timer()));
         let found = self.readiness.found();
@@ -357,7 +296,7 @@ impl Part for CoapDriver {
     }
 
     fn next_timer(&self) -> Nanos {
-        self.timers.next().min(self.to_repeat.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at))
+        self.timers.next().min(self.devices.next_repetition())
     }
 
     fn is_urgent(&self) -> bool {
@@ -374,12 +313,10 @@ impl Driver for CoapDriver {
         let Client::Device(number) = client else { return false };
         let device = self.share.slot(number);
         let slot = self.socket_of(device);
-        let Some(state) = self.devices.get_mut(device as usize) else { return false };
-        if state.state != Standing::Idle {
+        if !self.devices.wants_connection(device) {
             return false;
         }
         let Some(socket) = self.sockets.get_mut(slot as usize) else { return false };
-        state.state = Standing::Waiting;
         socket.waiting.push(device);
         let mut early = std::mem::take(&mut self.early);
         match socket.state {
@@ -398,7 +335,7 @@ impl Driver for CoapDriver {
         let Client::Device(number) = client else { return false };
         let device = self.share.slot(number);
         let slot = self.socket_of(device);
-        if self.devices.get(device as usize).is_some_and(|state| state.under_way > 0) {
+        if self.devices.has_under_way(device) {
             let places = (0..).zip(&self.places);
             let its_own =
                 places.filter(|(_, place)| place.taken && place.exchange.transfer.order.device == number);
@@ -406,11 +343,7 @@ impl Driver for CoapDriver {
                 self.free(place);
             }
         }
-        let Some(state) = self.devices.get_mut(device as usize) else { return false };
-        self.waiting -= state.queue.len();
-        state.queue.clear();
-        state.known = false;
-        let was_ready = std::mem::replace(&mut state.state, Standing::Idle) == Standing::Ready;
+        let was_ready = self.devices.forget(device);
         if let Some(socket) = self.sockets.get_mut(slot as usize) {
             socket.members.retain(|member| *member != device);
             socket.waiting.retain(|member| *member != device);
@@ -423,18 +356,12 @@ impl Driver for CoapDriver {
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {
-        self.enqueue(Order { device, sequence, ..Order::default() });
+        self.devices.enqueue(Order { device, sequence, ..Order::default() });
     }
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {
         let at = self.clock.now();
-        let abandoned =
-            |order: Order| Event::Abandoned { device: order.device, sequence: order.sequence, at };
-        for state in &mut self.devices {
-            events.extend(state.queue.drain(..).filter(|order| order.tries > 0).map(abandoned));
-        }
-        self.waiting = 0;
-        events.extend(self.to_repeat.drain().map(|Reverse((_, order))| abandoned(order)));
+        self.devices.withdraw(at, events);
         for place in 0..self.places.len() as u32 {
             self.abandon(place, at, false, events);
         }
@@ -462,8 +389,12 @@ impl Driver for CoapDriver {
         for socket in &mut self.sockets {
             socket.leave(now, &mut self.traffic);
         }
-        for state in &mut self.devices {
-            state.state = Standing::Idle;
-        }
+        self.devices.are_disconnected();
     }
+}
+
+/// What came from the platform and belongs to nothing.
+pub(super) fn slip(what: &str, events: &mut Vec<Event>) {
+    events.push(Event::Stray);
+    events.push(Event::Incident { reason: format!("the platform sent {what}") });
 }

@@ -3,25 +3,18 @@
 use super::channel::Peer;
 use super::device_socket::State;
 use super::endpoint::Incoming;
+use super::tokens::{self, Age};
 use super::transfer::{Order, Step};
-use super::{CoapDriver, Place, TURNS};
+use super::{CoapDriver, Place, slip};
 use crate::driver::Event;
 use crate::drivers::readiness::Ready;
 use crate::drivers::words;
 use plimsoll_codec::coap::{Kind, Message, code};
 use plimsoll_model::Nanos;
 use rustix::event::epoll::EventFlags;
-use std::cmp::Reverse;
 
 /// Datagrams read from a socket before others get their turn.
 const DATAGRAMS: usize = 64;
-/// How often a message is sent again at most after an answer that asks for it.
-const MOST_TRIES: u32 = 10;
-/// An answer to a request of so many turns ago is a late or doubled one of ours; what is further away is somebody else's.
-const OUR_TURNS: u32 = 1 << 16;
-
-/// Unauthorized, as a status: 4.01.
-const UNAUTHORIZED: u16 = 401;
 
 impl CoapDriver {
     pub(super) fn ready(&mut self, Ready { slot, generation, flags }: Ready, events: &mut Vec<Event>) {
@@ -135,11 +128,11 @@ impl CoapDriver {
         }
         let (was_in_blocks, id) = (exchange.transfer.is_in_blocks(), exchange.id);
         let step = exchange.transfer.answer(message, |status| self.requests.is_success(status));
-        let Order { device, sequence, tries, .. } = exchange.transfer.order;
+        let (order, generation) = (exchange.transfer.order, exchange.transfer.generation);
         let refused = match step {
             Step::Next => {
                 self.in_blocks += usize::from(!was_in_blocks);
-                state.turn = (state.turn + 1) % TURNS;
+                state.turn = tokens::next(state.turn);
                 if let Some(socket) = self.sockets.get_mut(slot as usize) {
                     socket.exchanges.remove(&id);
                 }
@@ -147,55 +140,20 @@ impl CoapDriver {
             }
             Step::Done => None,
             Step::Refused(status, reason) => {
-                if status == UNAUTHORIZED {
-                    self.requests.view().refuse(exchange.transfer.generation);
-                }
-                let told = words::refusal(&reason, self.requests.target());
-                Some((status, self.requests.view().hide_captured(told, (device, 0))))
+                Some((status, self.requests.refusal(status, &reason, order.device, generation)))
             }
         };
         self.traffic.answers.count += 1;
-        let order = exchange.transfer.order;
         self.free(place);
-        events.push(match refused {
-            None => Event::Acknowledged { device, sequence, at },
-            Some((status, _)) if self.requests.is_to_be_repeated(status) && tries < MOST_TRIES => {
-                let pause = (self.pauses.0 * (1 << tries)).min(self.pauses.1);
-                let order = Order { tries: tries + 1, after: status, since: at, ..order };
-                return self.to_repeat.push(Reverse((at + pause, order)));
-            }
-            Some((_, reason)) => Event::Refused { device, sequence, at, reason },
-        });
+        self.devices.answered(order, at, refused, &self.requests, events);
     }
 
     /// The place that a token names, and whether its exchange is under way now over that socket.
     fn whose(&self, slot: u32, token: &[u8]) -> (u32, Age) {
-        let &[a, b, c, d, e, f] = token else { return (0, Age::Foreign) };
-        let (number, turn) = (u32::from_be_bytes([0, a, b, c]), u32::from_be_bytes([0, d, e, f]));
+        let Some((number, turn)) = tokens::named(token) else { return (0, Age::Foreign) };
         let Some(place) = self.places.get(number as usize).filter(|place| place.socket == slot) else {
             return (0, Age::Foreign);
         };
-        let age = match place.turn.wrapping_sub(turn) % TURNS {
-            0 if place.taken => Age::Now,
-            1..=OUR_TURNS => Age::Past,
-            _ => Age::Foreign,
-        };
-        (number, age)
+        (number, tokens::age(turn, place.turn, place.taken))
     }
-}
-
-/// What came from the platform and belongs to nothing.
-fn slip(what: &str, events: &mut Vec<Event>) {
-    events.push(Event::Stray);
-    events.push(Event::Incident { reason: format!("the platform sent {what}") });
-}
-
-/// Of when the exchange is that an answer's token names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Age {
-    Now,
-    /// It has come to its end.
-    Past,
-    /// It never was.
-    Foreign,
 }

@@ -57,6 +57,9 @@ pub struct Requests {
     text: Vec<u8>,
 }
 
+/// Unauthorized, as a status: 4.01.
+const UNAUTHORIZED: u16 = 401;
+
 impl Requests {
     /// Requests of the devices of a run; captures may come later.
     ///
@@ -72,7 +75,12 @@ impl Requests {
     /// # Errors
     /// The plan says no query.
     pub fn of_queries(plan: &Plan, run: RunId, run_context: &Arc<RunContext>) -> io::Result<Requests> {
-        Requests::of((plan, run), run_context, plan.platform.roles.query.clone(), false)
+        Requests::of(
+            (plan, run),
+            run_context,
+            plan.platform.roles.query.as_ref().map(|query| query.request.clone()),
+            false,
+        )
     }
 
     fn of(
@@ -122,6 +130,15 @@ impl Requests {
     /// Whether the message is to be sent again after an answer with that status.
     pub fn is_to_be_repeated(&self, status: u16) -> bool {
         self.plan.retry.contains(&status)
+    }
+
+    /// Why the platform refused a request of a device, for people. If the access token does not let it in, the runner
+    /// learns that, by the token's generation.
+    pub fn refusal(&self, status: u16, reason: &str, device: u32, generation: u64) -> String {
+        if status == UNAUTHORIZED {
+            self.view().refuse(generation);
+        }
+        self.view().hide_captured(words::refusal(reason, &self.target), (device, 0))
     }
 
     /// What the runner gives, as it was seen when the last request was written.

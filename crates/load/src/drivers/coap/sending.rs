@@ -1,15 +1,13 @@
 //! When requests go: each at once, or those of one turn over a shared socket together. A call of the kernel and a passage of
 //! the network stack for each datagram cost more than all the rest of an exchange.
 
-use super::transfer::Order;
+use super::tokens::token;
 use super::{CoapDriver, Place, Wake};
 use crate::driver::Event;
 use plimsoll_model::Nanos;
 
 /// ACK_RANDOM_FACTOR less one (RFC 7252 section 4.8).
 const ACK_SPREAD: f64 = 0.5;
-/// Bytes of a token: three for the slot of the exchange, three for the how manieth request of that slot it is.
-const TOKEN: usize = 6;
 
 /// That message ids come round before a platform has to forget them, for people.
 const TOO_SOON: &str = "the 65,536 message ids of a CoAP socket came round within 247 s, in which a platform may take a request for a \
@@ -103,13 +101,8 @@ impl CoapDriver {
         self.traffic.request_packets += u64::from(exchange.sendings == 1);
         if exchange.sendings > 1 {
             events.push(Event::Retransmitted { after });
-        } else if !std::mem::replace(&mut exchange.transfer.told, true) {
-            let Order { device, sequence, tries, after, since } = exchange.transfer.order;
-            let (content, packet) = (exchange.transfer.body.len() as u32, exchange.packet());
-            events.push(match tries {
-                0 => Event::Sent { device, sequence, at, content, packet },
-                _ => Event::Repeated { status: after, after: (at - since).max(Nanos::ZERO) },
-            });
+        } else {
+            events.extend(exchange.tell_sent(at));
         }
         // One timer watches over a place, for nearly all requests are answered long before.
         if exchange.next_at < place.watched {
@@ -119,11 +112,6 @@ impl CoapDriver {
     }
 }
 
-fn token(place: u32, turn: u32) -> [u8; TOKEN] {
-    let ([_, a, b, c], [_, d, e, f]) = (place.to_be_bytes(), turn.to_be_bytes());
-    [a, b, c, d, e, f]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +119,7 @@ mod tests {
     use crate::driver::{Client, Driver};
     use crate::drivers::DriverContext;
     use crate::drivers::coap::channel::Channel;
+    use crate::drivers::coap::tokens::TOKEN;
     use crate::drivers::readiness;
     use crate::drivers::socket::Socket;
     use crate::share::Share;

@@ -1,6 +1,7 @@
 //! A message as requests and their answers, in blocks where it must be, whatever carries them: which request is next, and
 //! what an answer means.
 
+use crate::driver::Event;
 use crate::drivers::words;
 use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
 use plimsoll_model::Nanos;
@@ -105,6 +106,19 @@ impl Transfer {
                 }
             }
         };
+    }
+
+    /// That the message was sent, in a first request of so many bytes; `None` where that was told before.
+    pub fn tell_sent(&mut self, first_request: u32, at: Nanos) -> Option<Event> {
+        if std::mem::replace(&mut self.told, true) {
+            return None;
+        }
+        let Order { device, sequence, tries, after, since } = self.order;
+        let (content, packet) = (self.body.len() as u32, self.packet(first_request));
+        Some(match tries {
+            0 => Event::Sent { device, sequence, at, content, packet },
+            _ => Event::Repeated { status: after, after: (at - since).max(Nanos::ZERO) },
+        })
     }
 
     /// Whether its next step waits for the platform although all of it could be sent.

@@ -1,14 +1,13 @@
 //! A connection of CoAP over TCP (RFC 8323): TCP, TLS where there is, what each side takes, and the messages in what comes.
 
 use super::log_in::LogIn;
+use super::reasons;
 use crate::driver::{Client, Event};
 use crate::drivers::socket::Interest;
 use crate::drivers::stream::outgoing::Outgoing;
 use crate::drivers::stream::{Backoff, Stream, StreamIo};
-use crate::drivers::words;
 use plimsoll_codec::coap::stream::{self, Frame, signal};
 use plimsoll_codec::coap::{Kind, Message, OptionList, code};
-use plimsoll_codec::stranger::{Stranger, shown};
 use plimsoll_model::Nanos;
 use std::collections::VecDeque;
 
@@ -155,16 +154,20 @@ impl Connection {
 
     /// Why it was not there in time, for people.
     pub fn late(&self, timeout: Nanos) -> String {
-        let what = match self.state {
-            State::Securing => "the TCP connection was accepted but its handshake was not answered in full",
-            State::Settling => {
-                "the TCP connection was accepted but no CSM came (RFC 8323 section 5.3); `coap.csm: false` is for a \
-                 platform that sends none:"
+        match self.state {
+            State::Securing => {
+                format!(
+                    "the TCP connection was accepted but its handshake was not answered in full within {timeout}"
+                )
             }
-            State::LoggingIn => "the platform was reached but did not answer the request to be let in",
-            _ => "no TCP connection",
-        };
-        format!("{what} within {timeout}")
+            State::Settling => reasons::no_csm(timeout),
+            State::LoggingIn => {
+                format!(
+                    "the platform was reached but did not answer the request to be let in within {timeout}"
+                )
+            }
+            _ => format!("no TCP connection within {timeout}"),
+        }
     }
 
     /// TCP has come to its end.
@@ -265,11 +268,12 @@ impl Connection {
     }
 
     fn closed(&self) -> String {
-        let of_settling = match self.state {
-            State::Settling => " before it sent a CSM (RFC 8323 section 5.3)",
-            _ => "",
-        };
-        format!("the platform closed the connection{of_settling}")
+        match self.state {
+            State::Settling => {
+                "the platform closed the connection before it sent a CSM (RFC 8323 section 5.3)".to_owned()
+            }
+            _ => reasons::closed(self.partial.len()),
+        }
     }
 
     /// Takes TLS off what came, where there is.
@@ -318,7 +322,7 @@ impl Connection {
                     self.take(&message, at, taker)?;
                     rest = rest.get(length..).unwrap_or_default();
                 }
-                Err(_) => return Err(no_message(rest)),
+                Err(_) => return Err(reasons::no_message(rest, LARGEST_MESSAGE)),
             }
         }
         self.partial = match joined.is_empty() {
@@ -354,9 +358,7 @@ impl Connection {
                 let pause = message.number(signal::HOLD_OFF).unwrap_or_default();
                 self.released = Some(at.0 + Nanos::from_secs(i64::from(pause)));
             }
-            signal::ABORT => {
-                return Err(format!("the platform aborted the connection{}", words::own(message.payload)));
-            }
+            signal::ABORT => return Err(reasons::aborted(message.payload)),
             // An empty message is ignored (section 3.4), and so is a signal that we do not know or did not wait for.
             code::EMPTY => {}
             code if signal::is_signal(code) => {}
@@ -427,13 +429,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes out the requests of which nothing has gone, the newest first, and then tells those that have begun to go.
-    pub fn withdraw(&mut self, mut withdrawn: impl FnMut((u32, u32))) {
+    /// Takes out those requests of which nothing has gone that are unwanted; all are asked about, the newest first.
+    pub fn withdraw(&mut self, mut is_unwanted: impl FnMut((u32, u32)) -> bool) {
         let (sealed, written) = (self.stream.sealed(), &mut self.written);
-        self.out.withdraw(sealed, |_| {
-            if let Some(place) = written.pop_back() {
-                withdrawn(place);
+        let mut at = written.len();
+        self.out.withdraw_those(sealed, |_| {
+            at = at.saturating_sub(1);
+            let is_withdrawn = written.get(at).is_some_and(|place| is_unwanted(*place));
+            if is_withdrawn {
+                written.remove(at);
             }
+            is_withdrawn
         });
     }
 
@@ -461,17 +467,6 @@ impl Connection {
         self.crowded.clear();
         self.settings = Settings { max_message_size: None, takes_blocks: false };
         self.state = State::Closed;
-    }
-}
-
-/// Why what came is no message, for people.
-fn no_message(bytes: &[u8]) -> String {
-    match Stranger::of(bytes) {
-        Some(stranger) => format!("{} answers at this port, not CoAP over TCP", stranger.name),
-        None => format!(
-            "the platform sent what is no CoAP message over TCP, or one of more than {LARGEST_MESSAGE} bytes: it begins with {}",
-            shown(bytes)
-        ),
     }
 }
 

@@ -8,24 +8,27 @@ mod connection;
 mod exchanges;
 mod log_in;
 mod observer;
+pub mod reasons;
 mod serving;
 
+use super::coap::devices::Devices;
 use super::coap::requests::Requests;
+use super::coap::slip;
 use super::coap::transfer::Order;
 use super::readiness::Ready;
 use super::stream::{Backoff, StreamIo};
 use super::timers::Timers;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::{DriverContext, DriverEntry, Part};
+use crate::share::Share;
 use connection::{Connection, Incoming, Stamp, State};
-use exchanges::{Exchanges, Standing, slip};
+use exchanges::Exchanges;
 use log_in::LogIn;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{Protocol, ServePlan};
 use plimsoll_stats::distribution::random;
 use rustix::event::epoll::EventFlags;
 use serving::Serving;
-use std::cmp::Reverse;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes read from a socket at once.
@@ -43,6 +46,7 @@ pub const ENTRY: DriverEntry = DriverEntry {
 /// Devices of one shard that speak CoAP over TCP, or its queriers.
 pub struct CoapTcpDriver {
     io: StreamIo,
+    share: Share,
     connections: Vec<Connection>,
     exchanges: Exchanges,
     log_in: LogIn,
@@ -93,7 +97,8 @@ impl CoapTcpDriver {
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn of_queries(context: &DriverContext, queriers: u32) -> std::io::Result<CoapTcpDriver> {
         let &DriverContext { ref plan, run, share, ref run_context, .. } = context;
-        let log_in = LogIn::new(context, &plan.platform.roles.query_log_in);
+        let query = plan.platform.roles.query.as_ref();
+        let log_in = LogIn::new(context, query.map_or(&[][..], |query| &query.log_in));
         let requests = Requests::of_queries(plan, run, run_context)?;
         let sizes = (1, 1, queriers.div_ceil(share.of).max(1));
         CoapTcpDriver::with(context, (requests, log_in, None), sizes, true)
@@ -108,11 +113,12 @@ impl CoapTcpDriver {
         let &DriverContext { ref plan, run, share, .. } = context;
         let pauses = plan.connection.reconnect;
         let random = random(plan.seed ^ u64::from(run.tag()), &[u64::from(share.index), STREAM]);
-        let about = (share, plan.coap.clone());
+        let devices = Devices::new(share, devices, outstanding, pauses);
         Ok(CoapTcpDriver {
             io: StreamIo::new(context, &plan.connection.transport, READ_SIZE)?,
+            share,
             connections: (0..connections).map(|_| Connection::new(pauses, plan.coap.csm)).collect(),
-            exchanges: Exchanges::new(about, outstanding, requests, pauses, devices, random),
+            exchanges: Exchanges::new(plan.coap.clone(), requests, devices, connections, random),
             log_in,
             serving: Serving::new(context, serves),
             opens_by_itself,
@@ -129,7 +135,7 @@ impl CoapTcpDriver {
     }
 
     fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
-        let number = self.exchanges.share.number(slot);
+        let number = self.share.number(slot);
         let Some(connection) = self.connections.get_mut(slot as usize) else { return };
         match connection.open(slot, (Client::Device(number), number), &mut self.io) {
             Ok(()) => {
@@ -147,7 +153,7 @@ impl CoapTcpDriver {
             return;
         }
         let (exchanges, now) = (&mut self.exchanges, self.io.clock.now());
-        let device = exchanges.share.number(connection.first());
+        let device = self.share.number(connection.first());
         let (log_in, asked) = (&self.log_in, connection.asked_to_log_in());
         let (mut traffic, mut came) = (Traffic::default(), std::mem::take(&mut self.came));
         let mut let_in: Option<(Nanos, Result<(), String>)> = None;
@@ -198,16 +204,9 @@ impl CoapTcpDriver {
         }
         connection.was_ready = true;
         let took = at - connection.began();
-        for device in std::mem::take(&mut connection.waiting) {
-            connection.members.push(device);
-            if let Some(state) = self.exchanges.devices.get_mut(device as usize) {
-                state.state = Standing::Ready;
-                let again = std::mem::replace(&mut state.known, true);
-                let client = Client::Device(self.exchanges.share.number(device));
-                events.push(Event::Ready { client, took, again });
-                self.exchanges.dirty.push(device);
-            }
-        }
+        let waiting = std::mem::take(&mut connection.waiting);
+        self.exchanges.devices.are_ready(&waiting, took, events);
+        connection.members.extend(waiting);
     }
 
     /// Writes what devices may begin, and what is next of exchanges in blocks.
@@ -215,7 +214,7 @@ impl CoapTcpDriver {
         while let Some(slot) = self.exchanges.next.pop() {
             self.write(slot);
         }
-        while let Some(device) = self.exchanges.dirty.pop() {
+        while let Some(device) = self.exchanges.devices.dirty.pop() {
             let slot = self.connection_of(device);
             let Some(connection) = self.connections.get_mut(slot as usize) else { continue };
             if connection.out.is_full() {
@@ -226,10 +225,10 @@ impl CoapTcpDriver {
                 continue;
             }
             let settings = connection.settings;
-            let Some(order) = self.exchanges.take_order(device) else { continue };
+            let Some(order) = self.exchanges.devices.begin(device) else { continue };
             let place = self.exchanges.begin(slot, order, settings);
             self.write(place);
-            self.exchanges.dirty.push(device);
+            self.exchanges.devices.dirty.push(device);
         }
     }
 
@@ -262,7 +261,7 @@ impl CoapTcpDriver {
             return self.failed(slot, reason, events);
         }
         if !connection.out.is_full() {
-            self.exchanges.dirty.append(&mut connection.crowded);
+            self.exchanges.devices.dirty.append(&mut connection.crowded);
         }
         if connection.released.is_some() && self.exchanges.over(slot).is_empty() {
             self.failed(slot, "the platform released the connection".into(), events);
@@ -283,10 +282,13 @@ impl CoapTcpDriver {
         let Some(connection) = self.connections.get_mut(slot as usize) else { return };
         let exchanges = &mut self.exchanges;
         // A platform may repeat what the connection was let in by.
-        let whom = (exchanges.share.number(connection.first()), 0);
+        let whom = (self.share.number(connection.first()), 0);
         let reason = exchanges.requests.view().hide_captured(reason, whom);
         // Written but not sent: these wait again, in front.
-        connection.withdraw(|place| exchanges.abandon_written(place, at, true, events));
+        connection.withdraw(|place| {
+            exchanges.abandon_written(place, at, true, events);
+            true
+        });
         for place in connection.written.drain(..) {
             exchanges.has_begun(place, at, events);
         }
@@ -303,26 +305,13 @@ impl CoapTcpDriver {
             self.timers.set(connection.timer_at, slot, wake);
         }
         let waits = connection.waiting.first().copied().filter(|_| members.is_empty() && waiting.is_empty());
-        for place in exchanges.over(slot) {
+        while let Some(&place) = exchanges.over(slot).last() {
             exchanges.abandon(place, at, true, events);
         }
-        for &device in &members {
-            let client = Client::Device(exchanges.share.number(device));
-            if let Some(state) = exchanges.devices.get_mut(device as usize) {
-                state.state = Standing::Waiting;
-            }
-            events.push(Event::Disconnected { client, at, reason: reason.clone() });
-        }
-        for &device in &waiting {
-            let client = Client::Device(exchanges.share.number(device));
-            if let Some(state) = exchanges.devices.get_mut(device as usize) {
-                state.state = Standing::Idle;
-            }
-            events.push(Event::ConnectFailed { client, reason: reason.clone(), lasting: false });
-        }
+        exchanges.devices.are_lost((&members, &waiting), at, &reason, events);
         if let Some(device) = waits {
             // Trying again has failed.
-            let client = Client::Device(exchanges.share.number(device));
+            let client = Client::Device(self.share.number(device));
             events.push(Event::ConnectFailed { client, reason, lasting: false });
         }
     }
@@ -351,13 +340,7 @@ impl CoapTcpDriver {
                 }
             }
         }
-        while let Some(&Reverse((at, order))) = self.exchanges.to_repeat.peek() {
-            if at > now {
-                break;
-            }
-            self.exchanges.to_repeat.pop();
-            self.exchanges.enqueue(order);
-        }
+        self.exchanges.devices.repeat(now);
     }
 
     /// Looks whether the platform is still there.
@@ -375,7 +358,7 @@ impl CoapTcpDriver {
     }
 
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
-        let urgent = self.exchanges.waiting > 0 || self.exchanges.in_blocks > 0;
+        let urgent = self.exchanges.devices.have_waiting() || self.exchanges.in_blocks > 0;
         self.io.readiness.tell_urgency(&mut self.urgent, urgent);
         self.io.readiness.wait(until.min(self.next_timer()));
         let found = self.io.readiness.found();
@@ -392,8 +375,7 @@ impl Part for CoapTcpDriver {
     }
 
     fn next_timer(&self) -> Nanos {
-        let repeated = self.exchanges.to_repeat.peek();
-        self.timers.next().min(repeated.map_or(Nanos::MAX, |Reverse((at, _))| *at))
+        self.timers.next().min(self.exchanges.devices.next_repetition())
     }
 
     fn is_urgent(&self) -> bool {
@@ -408,14 +390,12 @@ impl Driver for CoapTcpDriver {
 
     fn connect(&mut self, client: Client) -> bool {
         let Client::Device(number) = client else { return false };
-        let device = self.exchanges.share.slot(number);
+        let device = self.share.slot(number);
         let slot = self.connection_of(device);
-        let Some(state) = self.exchanges.devices.get_mut(device as usize) else { return false };
-        if state.state != Standing::Idle {
+        if !self.exchanges.devices.wants_connection(device) {
             return false;
         }
         let Some(connection) = self.connections.get_mut(slot as usize) else { return false };
-        state.state = Standing::Waiting;
         connection.waiting.push(device);
         let mut early = std::mem::take(&mut self.early);
         match connection.state {
@@ -432,21 +412,16 @@ impl Driver for CoapTcpDriver {
 
     fn release(&mut self, client: Client) -> bool {
         let Client::Device(number) = client else { return false };
-        let device = self.exchanges.share.slot(number);
+        let device = self.share.slot(number);
         let slot = self.connection_of(device);
-        for place in self.exchanges.over(slot) {
-            let order = self.exchanges.places.get(place as usize).map(|place| place.transfer.order);
-            if order.is_some_and(|order| order.device == number) {
-                self.exchanges.free(place);
-            }
+        let exchanges = &mut self.exchanges;
+        if exchanges.devices.has_under_way(device) {
+            exchanges.forget(number, slot);
         }
-        self.exchanges.to_repeat.retain(|Reverse((_, order))| order.device != number);
-        let Some(state) = self.exchanges.devices.get_mut(device as usize) else { return false };
-        self.exchanges.waiting -= state.queue.len();
-        state.queue.clear();
-        state.known = false;
-        let was_ready = std::mem::replace(&mut state.state, Standing::Idle) == Standing::Ready;
+        let was_ready = exchanges.devices.forget(device);
         if let Some(connection) = self.connections.get_mut(slot as usize) {
+            // What others wrote still goes.
+            connection.withdraw(|place| !exchanges.is_under_way(place));
             connection.members.retain(|member| *member != device);
             connection.waiting.retain(|member| *member != device);
             if connection.members.is_empty() && connection.waiting.is_empty() {
@@ -458,25 +433,22 @@ impl Driver for CoapTcpDriver {
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {
-        self.exchanges.enqueue(Order { device, sequence, ..Order::default() });
+        self.exchanges.devices.enqueue(Order { device, sequence, ..Order::default() });
         if self.opens_by_itself {
             // Nothing changes where it is open, or about to be.
-            self.connect(Client::Device(self.exchanges.share.first));
+            self.connect(Client::Device(self.share.first));
         }
     }
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {
         let at = self.io.clock.now();
         let exchanges = &mut self.exchanges;
-        let abandoned =
-            |order: Order| Event::Abandoned { device: order.device, sequence: order.sequence, at };
-        for state in &mut exchanges.devices {
-            events.extend(state.queue.drain(..).filter(|order| order.tries > 0).map(abandoned));
-        }
-        exchanges.waiting = 0;
-        events.extend(exchanges.to_repeat.drain().map(|Reverse((_, order))| abandoned(order)));
+        exchanges.devices.withdraw(at, events);
         for connection in &mut self.connections {
-            connection.withdraw(|place| exchanges.abandon_written(place, at, false, events));
+            connection.withdraw(|place| {
+                exchanges.abandon_written(place, at, false, events);
+                true
+            });
             for &place in &connection.written {
                 exchanges.has_begun(place, at, events);
             }
@@ -502,8 +474,6 @@ impl Driver for CoapTcpDriver {
         for connection in &mut self.connections {
             connection.leave(&mut self.io);
         }
-        for state in &mut self.exchanges.devices {
-            state.state = Standing::Idle;
-        }
+        self.exchanges.devices.are_disconnected();
     }
 }

@@ -2,13 +2,13 @@
 //! resources. What comes is in order, and an observation lasts as long as its connection.
 
 use super::connection::{Connection, Incoming, Stamp, State};
-use super::exchanges::slip;
 use super::log_in::LogIn;
 use super::serving::Serving;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::coap::observer::{hash, refusal};
 use crate::drivers::coap::requests::add_options;
+use crate::drivers::coap::slip;
 use crate::drivers::readiness::Ready;
 use crate::drivers::stream::{Backoff, StreamIo};
 use crate::drivers::timers::Timers;
@@ -54,6 +54,8 @@ pub struct ObserverDriver {
     timers: Timers<Wake>,
     random: Random,
     early: Vec<Event>,
+    /// Room for what one reading brings.
+    came: Vec<Event>,
 }
 
 struct Subscriber {
@@ -93,12 +95,61 @@ enum Wake {
     Ping(u32),
 }
 
-/// What came over a connection that concerns the observations.
-enum Came {
-    /// A notification, or what the resource holds at registration, in order: the place, and the payload.
-    Notified { place: u32, content: Vec<u8>, length: usize, at: Stamp },
-    /// An error, or an answer without a number, which ends an observation (RFC 7641 section 3.2).
-    Refused { place: u32, code: u8, reason: String },
+/// What one reading of a connection brings to the observations of its subscriber.
+struct Notices<'a> {
+    subscriber: u32,
+    observations: &'a mut [Observation],
+    contents: &'a Contents,
+    events: Vec<Event>,
+    traffic: Traffic,
+    /// How many were registered, and when the last of them was.
+    registered: u32,
+    last_at: Nanos,
+    /// The first that the platform does not let be observed, or not any more. Nothing behind it counts.
+    refused: Option<Refused>,
+}
+
+/// An error, or an answer without a number, which ends an observation (RFC 7641 section 3.2).
+struct Refused {
+    place: u32,
+    code: u8,
+    reason: String,
+}
+
+impl Notices<'_> {
+    fn take(&mut self, message: &Message<'_>, (at, lag): Stamp) {
+        let place = place_of(message.token);
+        let own = place.and_then(|place| Some((place, self.observations.get_mut(place as usize)?)));
+        let known = own.filter(|(_, own)| own.standing != Standing::Idle);
+        let Some((place, own)) = known else {
+            return slip("an answer to what was never asked", &mut self.events);
+        };
+        if self.refused.is_some() {
+            return;
+        }
+        if message.code >> 5 != 2 || message.number(option::OBSERVE).is_none() {
+            self.refused = Some(Refused { place, code: message.code, reason: refusal(message) });
+            return;
+        }
+        let content = message.payload;
+        let holds = hash(content);
+        let is_news = own.held.replace(holds) != Some(holds);
+        if std::mem::replace(&mut own.standing, Standing::Registered) == Standing::Registered {
+            self.traffic.notifications.add(stream::length(message), content.len());
+            return notify(self.contents, self.subscriber, (at, lag), content, &mut self.events);
+        }
+        (self.registered, self.last_at) = (self.registered + 1, at);
+        // What the resource holds at registration is no notification, unless it is a message of this run that did not
+        // come before.
+        if is_news {
+            let (mut size, subscriber) = (content.len() as u32, self.subscriber);
+            let events = &mut self.events;
+            self.contents.each_marker(content, &mut |marker| {
+                let (marker, content) = (Some(marker), std::mem::take(&mut size));
+                events.push(Event::Received { subscriber, marker, at, lag, retained: false, content });
+            });
+        }
+    }
 }
 
 impl ObserverDriver {
@@ -138,6 +189,7 @@ impl ObserverDriver {
             timers: Timers::new(),
             random: random(plan.seed ^ u64::from(run.tag()), &[u64::from(share.index), STREAM]),
             early: Vec::new(),
+            came: Vec::new(),
         })
     }
 
@@ -169,19 +221,26 @@ impl ObserverDriver {
         if !connection.is_of(generation) {
             return;
         }
-        let (log_in, asked, resources) = (&self.log_in, connection.asked_to_log_in(), self.resources);
+        let (log_in, asked) = (&self.log_in, connection.asked_to_log_in());
         let mut let_in: Option<Result<(), String>> = None;
-        let (mut came, mut slips, mut asked_of_us) = (Vec::new(), Vec::new(), Vec::new());
+        let mut asked_of_us = Vec::new();
+        let mut notices = Notices {
+            subscriber: number,
+            observations: &mut subscriber.observations,
+            contents: &self.contents,
+            events: std::mem::take(&mut self.came),
+            traffic: Traffic::default(),
+            registered: 0,
+            last_at: Nanos::ZERO,
+            refused: None,
+        };
         let mut taker = |incoming: Incoming<'_>, at: Stamp| match incoming {
             Incoming::Settled => let_in = Some(Ok(())),
             Incoming::LogIn(message) => match log_in.answered(asked, &message, Client::Subscriber(number)) {
                 Some(verdict) if let_in.is_none() => let_in = Some(verdict),
-                _ => slip("an answer to what was never asked", &mut slips),
+                _ => slip("an answer to what was never asked", &mut notices.events),
             },
-            Incoming::Answer(message) => match place_of(message.token).filter(|place| *place < resources) {
-                Some(place) => came.push(take_in(place, &message, at)),
-                None => slip("an answer to what was never asked", &mut slips),
-            },
+            Incoming::Answer(message) => notices.take(&message, at),
             Incoming::Request(message) => asked_of_us.push(message.keep()),
         };
         let now = self.io.clock.now();
@@ -192,8 +251,11 @@ impl ObserverDriver {
             }
             _ => Ok(()),
         };
-        self.serving.answer_all(&asked_of_us, 0, &mut connection.out, &mut slips);
-        events.append(&mut slips);
+        let Notices { events: mut came, traffic, registered, last_at, refused, .. } = notices;
+        self.io.traffic += traffic;
+        self.serving.answer_all(&asked_of_us, 0, &mut connection.out, &mut came);
+        events.append(&mut came);
+        self.came = came;
         let outcome = match let_in {
             Some(Ok(())) if connection.log_in(&mut self.log_in, (0, number)) => {
                 self.let_in(slot, now);
@@ -202,7 +264,13 @@ impl ObserverDriver {
             Some(verdict) => outcome.and(verdict),
             None => outcome,
         };
-        let outcome = came.into_iter().try_for_each(|came| self.take(slot, came, events)).and(outcome);
+        if registered > 0 {
+            self.registered(slot, registered, last_at, events);
+        }
+        let outcome = match refused {
+            Some(refused) => Err(self.not_observed(slot, refused)),
+            None => outcome,
+        };
         match outcome {
             Ok(()) => self.send(slot, events),
             Err(reason) => self.failed(slot, reason, events),
@@ -267,63 +335,19 @@ impl ObserverDriver {
         }
     }
 
-    /// Takes what came about an observation.
-    ///
-    /// # Errors
-    /// The platform does not let it be observed, or not any more: why, for people.
-    fn take(&mut self, slot: u32, came: Came, events: &mut Vec<Event>) -> Result<(), String> {
-        let subscriber_number = self.share.number(slot);
-        match came {
-            Came::Refused { place, code, reason } => {
-                if code == code::UNAUTHORIZED {
-                    self.view.refuse(self.view.generation());
-                }
-                let whom = (self.device(slot, place), subscriber_number);
-                Err(self.view.hide_captured(reason, whom))
-            }
-            Came::Notified { place, content, length, at: (at, lag) } => {
-                let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return Ok(()) };
-                let Some(own) = subscriber.observations.get_mut(place as usize) else { return Ok(()) };
-                if own.standing == Standing::Idle {
-                    slip("an answer to what was never asked", events);
-                    return Ok(());
-                }
-                let holds = hash(&content);
-                let is_news = own.held.replace(holds) != Some(holds);
-                if std::mem::replace(&mut own.standing, Standing::Registered) == Standing::Asking {
-                    subscriber.registered += 1;
-                    if !is_news {
-                        self.registered(slot, at, events);
-                        return Ok(());
-                    }
-                    // What the resource holds at registration is no notification, unless it is a message of this run that did not come
-                    // before.
-                    let mut size = content.len() as u32;
-                    self.contents.each_marker(&content, &mut |marker| {
-                        let (subscriber, marker) = (subscriber_number, Some(marker));
-                        let content = std::mem::take(&mut size);
-                        events.push(Event::Received {
-                            subscriber,
-                            marker,
-                            at,
-                            lag,
-                            retained: false,
-                            content,
-                        });
-                    });
-                    self.registered(slot, at, events);
-                } else {
-                    self.io.traffic.notifications.add(length, content.len());
-                    notify(&self.contents, subscriber_number, (at, lag), &content, events);
-                }
-                Ok(())
-            }
+    /// Why the platform does not let a resource be observed, or not any more, for people.
+    fn not_observed(&self, slot: u32, Refused { place, code, reason }: Refused) -> String {
+        if code == code::UNAUTHORIZED {
+            self.view.refuse(self.view.generation());
         }
+        self.view.hide_captured(reason, (self.device(slot, place), self.share.number(slot)))
     }
 
-    fn registered(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) {
+    /// So many further resources notify a subscriber, the last of them from then on.
+    fn registered(&mut self, slot: u32, further: u32, at: Nanos, events: &mut Vec<Event>) {
         let client = Client::Subscriber(self.share.number(slot));
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        subscriber.registered += further;
         if subscriber.registered < self.resources {
             self.wait_for_registrations(slot, at);
             return self.register_next(slot);
@@ -489,14 +513,4 @@ fn token_of(place: u32) -> [u8; 6] {
 fn place_of(token: &[u8]) -> Option<u32> {
     let &[0, 0, a, b, c, d] = token else { return None };
     Some(u32::from_be_bytes([a, b, c, d]))
-}
-
-/// What a message about an observation says.
-fn take_in(place: u32, message: &Message<'_>, at: Stamp) -> Came {
-    let has_number = message.number(option::OBSERVE).is_some();
-    if message.code >> 5 == 2 && has_number {
-        let length = stream::length(message);
-        return Came::Notified { place, content: message.payload.to_vec(), length, at };
-    }
-    Came::Refused { place, code: message.code, reason: refusal(message) }
 }

@@ -1,9 +1,9 @@
 //! What devices answer when the platform asks them over their own connection.
 
-use super::exchanges::slip;
 use crate::driver::Event;
 use crate::drivers::DriverContext;
 use crate::drivers::coap::requests::add_further;
+use crate::drivers::coap::slip;
 use crate::drivers::stream::outgoing::Outgoing;
 use crate::run_context::View;
 use plimsoll_codec::coap::stream;

@@ -43,7 +43,8 @@ impl Requests {
         host: String,
         run_context: &Arc<RunContext>,
     ) -> io::Result<Requests> {
-        let queries = Requests::with(plan, run, host, run_context, plan.platform.roles.query.as_ref())?;
+        let request = plan.platform.roles.query.as_ref().map(|query| &query.request);
+        let queries = Requests::with(plan, run, host, run_context, request)?;
         Ok(Requests { says_message: false, ..queries })
     }
 

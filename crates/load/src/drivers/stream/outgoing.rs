@@ -98,12 +98,27 @@ impl Outgoing {
     /// Takes out every message of which no byte is taken or, in a layer, sealed, and tells them, the newest first. What
     /// stands between messages is kept.
     pub fn withdraw(&mut self, sealed: usize, mut withdrawn: impl FnMut(u32)) {
+        self.withdraw_those(sealed, |sequence| {
+            withdrawn(sequence);
+            true
+        });
+    }
+
+    /// The same for those messages that are unwanted; all are asked about, the newest first.
+    pub fn withdraw_those(&mut self, sealed: usize, mut is_unwanted: impl FnMut(u32) -> bool) {
         let gone = self.taken + sealed;
-        // From the back, so that the positions of the others stay true.
-        while self.marks.back().is_some_and(|mark| mark.begin >= gone) {
-            let Some(mark) = self.marks.pop_back() else { return };
-            self.bytes.drain(mark.begin..mark.end);
-            withdrawn(mark.sequence);
+        for place in (0..self.marks.len()).rev() {
+            let Some(mark) = self.marks.get(place).filter(|mark| mark.begin >= gone) else { return };
+            if !is_unwanted(mark.sequence) {
+                continue;
+            }
+            let (begin, end) = (mark.begin, mark.end);
+            self.bytes.drain(begin..end);
+            self.marks.remove(place);
+            for later in self.marks.range_mut(place..) {
+                later.begin -= end - begin;
+                later.end -= end - begin;
+            }
         }
     }
 
@@ -168,6 +183,19 @@ mod tests {
         assert_eq!(events, [Event::Sent { device: 7, sequence: 0, at, content: 1, packet: 3 }]);
         out.take(4);
         assert!(out.next_taken().unwrap().sent(7, at).is_none(), "reported once");
+    }
+
+    #[test]
+    fn one_message_of_several_is_withdrawn() {
+        let (mut out, mut asked) = (three(), Vec::new());
+        out.withdraw_those(0, |sequence| {
+            asked.push(sequence);
+            sequence == 1
+        });
+        assert_eq!((asked, out.rest()), (vec![2, 1, 0], &[0, 0, 0, b'.', b'.', 2, 2, 2][..]));
+        out.take(8);
+        let sent: Vec<u32> = std::iter::from_fn(|| out.next_taken()).map(|mark| mark.sequence).collect();
+        assert_eq!(sent, [0, 2]);
     }
 
     #[test]

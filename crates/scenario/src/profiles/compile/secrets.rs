@@ -15,10 +15,10 @@ pub(super) fn is_captured(name: &str, from: &CaptureFrom) -> bool {
 /// The slots of captured values that stand in headers such as `Authorization`, or in parameters such as `api_key`.
 pub(super) fn slots(plan: &RolePlan) -> Vec<usize> {
     let steps = [&plan.reset, &plan.preload, &plan.set_up, &plan.clean_up].into_iter().flatten();
-    let observes = plan.observes.iter().flat_map(|observes| &observes.log_in);
-    let log_ins = plan.device.log_in.iter().chain(&plan.query_log_in).chain(observes);
-    let requests =
-        steps.map(|step| &step.request).chain(&plan.device.request).chain(&plan.query).chain(log_ins);
+    let queries = plan.query.iter().flat_map(|query| query.log_in.iter().chain([&query.request]));
+    let observers = plan.observes.iter().flat_map(|observes| &observes.log_in);
+    let devices = plan.device.log_in.iter().chain(&plan.device.request);
+    let requests = steps.map(|step| &step.request).chain(devices).chain(observers).chain(queries);
     let mut slots = Vec::new();
     for request in requests {
         let headers = request.headers.iter().filter(|(name, _)| names_secret(name));
