@@ -388,7 +388,8 @@ mod tests {
 
     #[test]
     fn captured_values_are_secret_by_name_place_and_use() {
-        let text = "name: x\ntitle: x\ncomponents: []\ncontroller: { speaks: coap_tcp, set_up: [{ name: a, request: { path: /a }, \
+        let text = "name: x\ntitle: x\ncomponents: []\ncontroller: { speaks: coap_tcp, set_up: [{ name: z, request: { path: /z }, capture: { g: /g } }, \
+                    { name: y, request: { path: /y }, capture: { g: /token } }, { name: a, request: { path: /a }, \
                     capture: { my_token: /a, b: /keys/accesstoken, c: /c, d: /d, e: /e, f: \"header:X-Auth\" } }] }\n\
                     device: { speaks: coap_tcp, marker: ascii, log_in: [{ path: \"/in?api_key={c}&room={d}\" }], \
                     request: { path: \"/m?id={e}\", body: '{message}' } }\n";
@@ -404,7 +405,7 @@ mod tests {
         assert_eq!(compiler.errors, []);
         let secret: Vec<&str> =
             captured.iter().filter(|value| value.secret).map(|value| value.name.as_str()).collect();
-        assert_eq!(secret, ["b", "c", "f", "my_token"]);
+        assert_eq!(secret, ["g", "b", "c", "f", "my_token"]);
     }
 
     #[test]

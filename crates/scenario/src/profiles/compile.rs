@@ -296,12 +296,17 @@ impl Compiler<'_> {
                     }
                 },
             };
-            let known = captured.iter().position(|known| known.name == *name);
-            let slot = known.unwrap_or_else(|| {
-                let secret = secrets::is_captured(name, &from);
-                captured.push(CapturedName { name: name.clone(), each, secret });
-                captured.len() - 1
-            });
+            let secret = secrets::is_captured(name, &from);
+            let slot = match captured.iter_mut().enumerate().find(|(_, known)| known.name == *name) {
+                Some((slot, known)) => {
+                    known.secret |= secret;
+                    slot
+                }
+                None => {
+                    captured.push(CapturedName { name: name.clone(), each, secret });
+                    captured.len() - 1
+                }
+            };
             captures.push(Capture { slot, from });
         }
         StepPlan { name: step.name.clone(), each, request, captures, logs_in: step.logs_in }
