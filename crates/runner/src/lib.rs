@@ -55,7 +55,7 @@ use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
 use plimsoll_scenario::plan::Captures;
-use plimsoll_scenario::plan::{Each, Plan, StepPlan};
+use plimsoll_scenario::plan::{BOOTSTRAP_PORT, Each, Plan, StepPlan};
 use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, HostCheck, Severity};
 use run_capture::RunCapture;
@@ -353,9 +353,6 @@ fn with_token(
     })
 }
 
-/// The platform's port at which LwM2M devices are bootstrapped.
-const BOOTSTRAP: &str = "bootstrap";
-
 /// Where a population finds the platform, and where requests of the controller about it go.
 struct Reached {
     addresses: Addresses,
@@ -387,7 +384,7 @@ impl Reached {
     fn at(plan: &Plan, platform: &Platform, devices: SocketAddr) -> Reached {
         let http = platform.http_addresses(&plan.platform, devices);
         let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.request.port.as_deref());
-        let bootstrap = http.of(Some(BOOTSTRAP)).filter(|_| plan.lwm2m.bootstrap);
+        let bootstrap = http.of(Some(BOOTSTRAP_PORT)).filter(|_| plan.lwm2m.bootstrap);
         let queriers = http.of(query_port);
         let observing = plan.platform.roles.observes.as_ref().and_then(|observes| observes.port.as_deref());
         let observers = observing.and_then(|port| http.of(Some(port)));

@@ -14,7 +14,7 @@ pub use crate::address::{Endpoint, Protocol, Wire};
 pub use crate::protocols::coap::plan::{CoapPlan, DtlsPlan, KeyPlan, ProofPlan, PskPlan};
 pub use crate::protocols::gateway::plan::GatewayPlan;
 pub use crate::protocols::http::plan::HttpPlan;
-pub use crate::protocols::lwm2m::plan::{Change, Lwm2mPlan, ResourcePlan, ValuePlan};
+pub use crate::protocols::lwm2m::plan::{BOOTSTRAP_PORT, Change, Lwm2mPlan, ResourcePlan, ValuePlan};
 pub use crate::protocols::mqtt::plan::MqttPlan;
 pub use crate::protocols::mqtt::session::plan::{SessionPlan, WillPlan};
 pub use crate::secret::Secret;

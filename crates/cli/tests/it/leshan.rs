@@ -19,9 +19,13 @@ struct Server {
 
 impl Server {
     fn start(bench: &Bench, options: &[&str]) -> Server {
+        Server::start_program(bench, "leshan-server", options)
+    }
+
+    fn start_program(bench: &Bench, program: &str, options: &[&str]) -> Server {
         let free = || TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let (coap, http) = (free(), free());
-        let mut command = bench.in_folder("leshan-server");
+        let mut command = bench.in_folder(program);
         command.env("JAVA_OPTS", "-Xmx256m").stdout(Stdio::null());
         command.args(["--coap-port", &coap.to_string(), "--http-port", &http.to_string()]).args(options);
         let server = Server { child: command.spawn().unwrap(), coap, http };
@@ -161,6 +165,58 @@ fn a_server_with_a_key_is_reached_over_dtls() {
     known_over_dtls(&bench, server, "coap: { dtls: { identity: \"plimsoll-{device}\", key: sesame } }");
 }
 
+/// The real bootstrap server beside it sends the devices there.
+#[test]
+fn a_bootstrap_server_sends_devices_to_the_server() {
+    let bench = Bench::beside_others();
+    let platform = "{ profile: leshan-bootstrap, clean_up: true, with: { heap: 256m } }";
+    exact(&bench.run(&scenario(platform, &format!("{POPULATION}\nlwm2m: {{ bootstrap: true }}"))).judged());
+}
+
+/// Twenty devices with a key for the bootstrap server, which gives them what they show to the server.
+#[track_caller]
+fn bootstrapped_over_dtls(bench: &Bench, server: Server, given: &[&str]) {
+    let key = bench.write("first", "open");
+    let uri = format!("coaps://127.0.0.1:{}", server.coap);
+    let own = ["--server", &uri, "--key-file", key.to_str().unwrap()];
+    let bootstrap = Server::start_program(bench, "leshan-bootstrap-server", &[&own, given].concat());
+    let platform =
+        format!("{{ profile: lwm2m, address: \"{uri}\", ports: {{ bootstrap: {} }} }}", bootstrap.coap);
+    let more = "population: { devices: 20 }\nlwm2m: { bootstrap: true }\nconnection: { timeout: 60s }\n\
+        coap: { dtls: { identity: \"plimsoll-{device}\", key: open } }";
+    let finished = bench.run(&scenario(&platform, more)).judged();
+    let sent = count(finished.level(0), "sent");
+    assert!((158..=160).contains(&sent), "{finished:?}");
+    assert_eq!(count(finished.level(0), "acknowledged"), sent, "{finished:?}");
+    assert_eq!(count(&finished.summary["wire"], "handshakes"), 40);
+    let (counted, told) = (server.counted(), bootstrap.counted());
+    assert_eq!((&told["bootstrapped"], &told["failed"]), (&20.into(), &0.into()), "{told}");
+    let expected = (&20.into(), &sent.into());
+    assert_eq!((&counted["registrations"], &counted["notifications"]), expected, "{counted}");
+    bootstrap.end();
+    server.end();
+}
+
+#[test]
+#[ignore = "acceptance: peers"]
+fn a_bootstrap_server_gives_devices_a_key_over_dtls() {
+    let bench = Bench::beside_others();
+    let key = bench.write("key", "sesame");
+    let key = key.to_str().unwrap();
+    let server = Server::start(&bench, &["--observe", "19/0/0", "--key-file", key]);
+    bootstrapped_over_dtls(&bench, server, &["--server-key-file", key]);
+}
+
+#[test]
+fn a_bootstrap_server_gives_devices_certificates() {
+    let (bench, authority) = tls::bench();
+    let server = certified(&bench, &authority, |device| format!("plimsoll-{device}"));
+    let (certificate, folder) = (bench.path("harbour.pem"), bench.path("."));
+    let files = [certificate.to_str().unwrap(), folder.to_str().unwrap()];
+    let given = ["--server-certificate", files[0], "--device-certificates", files[1]];
+    bootstrapped_over_dtls(&bench, server, &given);
+}
+
 /// The server keeps registrations in memory: all devices register again, and are observed again.
 #[test]
 #[ignore = "acceptance: faults"]
@@ -181,18 +237,23 @@ fn registrations_are_made_again_when_the_server_was_killed() {
     assert!(level["outage"]["n"].as_u64().unwrap() >= 40, "{level:#}");
 }
 
-/// Leshan knows a device by the name in its certificate, which is that of the endpoint.
-#[test]
-fn a_server_knows_devices_by_their_certificates() {
-    let (bench, authority) = tls::bench();
-    authority.sign(&bench, "127.0.0.1", "harbour", 4000);
+/// A server that asks twenty devices for their certificates, each in a file of that name.
+fn certified(bench: &Bench, authority: &tls::Authority, file: impl Fn(u32) -> String) -> Server {
+    authority.sign(bench, "127.0.0.1", "harbour", 4000);
     for device in 0..20 {
-        authority.sign(&bench, &format!("plimsoll-{device}"), &format!("device-{device}"), 4000);
+        authority.sign(bench, &format!("plimsoll-{device}"), &file(device), 4000);
     }
     let path = |name: &str| bench.path(name).to_str().unwrap().to_owned();
     let (certificate, key, trust) = (path("harbour.pem"), path("harbour.key"), path("ca.pem"));
     let files = ["--certificate", &certificate, "--certificate-key", &key, "--trust", &trust];
-    let server = Server::start(&bench, &[&["--observe", "19/0/0"], files.as_slice()].concat());
+    Server::start(bench, &[&["--observe", "19/0/0"], files.as_slice()].concat())
+}
+
+/// Leshan knows a device by the name in its certificate, which is that of the endpoint.
+#[test]
+fn a_server_knows_devices_by_their_certificates() {
+    let (bench, authority) = tls::bench();
+    let server = certified(&bench, &authority, |device| format!("device-{device}"));
     let own = "certificate: \"device-{device}.pem\", key: \"device-{device}.key\"";
     known_over_dtls(&bench, server, &format!("connection: {{ tls: {{ ca: ca.pem, {own} }} }}"));
 }

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A test that waits longer than this hangs.
 const LONGEST: Nanos = Nanos::from_secs(20);
@@ -72,9 +72,13 @@ impl Rig {
         let address = listener.local_addr().unwrap();
         let name = if profile.is_some() { "./scripted.yaml" } else { "existing" };
         let path = if profile.is_some() { "" } else { "/in/{device}" };
+        let connection = match more.contains("connection:") {
+            true => "",
+            false => "connection: { timeout: 400ms, reconnect: { from: 10ms, to: 20ms } }\n",
+        };
         let text = format!(
             "name: scripted\nplatform: {{ profile: {name}, address: \"coap+tcp://{address}{path}\" }}\n\
-             connection: {{ timeout: 400ms, reconnect: {{ from: 10ms, to: 20ms }} }}\nload: {{ levels: [1] }}\n{more}\n"
+             {connection}load: {{ levels: [1] }}\n{more}\n"
         );
         let profile = |_: &str| profile.map(str::to_owned).ok_or_else(|| "none".to_owned());
         let environment = Environment { profile: &profile, variable: &|_| None };
@@ -350,7 +354,9 @@ fn pings_are_answered_and_what_nobody_asked_for_is_counted() {
     rig.until(|rig| rig.count(is_acknowledged) == 1);
     (0..20).for_each(|_| rig.turn());
     let strays = rig.count(|event| matches!(event, Event::Stray));
-    assert_eq!((strays, rig.count(is_acknowledged)), (2, 1), "{:?}", rig.events);
+    assert_eq!((strays, rig.count(is_acknowledged)), (3, 1), "{:?}", rig.events);
+    let twice = "the platform sent an answer once more";
+    assert_eq!(rig.count(|event| matches!(event, Event::Incident { reason } if reason == twice)), 1);
 }
 
 #[test]
@@ -389,6 +395,21 @@ fn a_platform_that_aborts_says_why() {
     let reason = rig.reason();
     assert_eq!(reason, "the platform aborted the connection: too much of it");
     assert_eq!((rig.count(is_sent), rig.count(is_abandoned)), (1, 1), "{:?}", rig.events);
+}
+
+/// Only an answer shows that a platform is there again.
+#[test]
+fn a_platform_that_greets_and_aborts_is_tried_again_after_growing_pauses() {
+    let (mut rig, mut side) = Rig::ready(1, "connection: { reconnect: { from: 20ms, to: 2s } }", &[]);
+    let begin = Instant::now();
+    for _ in 0..4 {
+        side.say(signal::ABORT, b"", &[], b"");
+        side = rig.accept();
+        assert_eq!(rig.next(&mut side).code, signal::CSM);
+        side.say(signal::CSM, b"", &[], b"");
+    }
+    // At least a half of 20, 40, 80 and 160 ms.
+    assert!(begin.elapsed() >= Duration::from_millis(150), "{:?}", begin.elapsed());
 }
 
 #[test]

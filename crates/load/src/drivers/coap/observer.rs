@@ -339,7 +339,8 @@ impl ObserverDriver {
         match observation.state {
             State::Idle => {}
             State::Asking if observation.sendings > self.plan.max_retransmit => {
-                let reason = "the platform does not answer the request to observe".to_owned();
+                let (times, path) = (observation.sendings, self.role.path.text());
+                let reason = format!("the platform did not answer {times} requests to observe (GET {path})");
                 self.failed(index / self.resources, reason, events);
             }
             State::Asking => self.send(index, events),

@@ -40,6 +40,8 @@ pub struct Place {
     position: usize,
     /// The how manieth request of this place is under way.
     pub turn: u32,
+    /// Which of them was answered last.
+    answered: Option<u32>,
     /// Bytes of its present request.
     length: u32,
     /// When its answer is awaited no longer; never before its first request has gone.
@@ -82,6 +84,7 @@ impl Exchanges {
                 connection,
                 position,
                 turn,
+                answered: None,
                 length,
                 give_up_at,
                 watched,
@@ -242,6 +245,8 @@ impl Exchanges {
         // Another connection may have the place by now.
         match tokens::age(turn, place.turn, place.taken && place.connection == connection) {
             Age::Now => {}
+            Age::Past if place.answered == Some(turn) => return slip("an answer once more", events),
+            // It comes after its time.
             Age::Past => return,
             Age::Foreign => return slip("an answer to what was never asked", events),
         }
@@ -252,6 +257,7 @@ impl Exchanges {
         let was_in_blocks = transfer.is_in_blocks();
         let step = transfer.answer(message, |status| self.requests.is_success(status));
         let (order, generation) = (transfer.order, transfer.generation);
+        place.answered = Some(turn);
         let refused = match step {
             Step::Next => {
                 self.in_blocks += usize::from(!was_in_blocks);

@@ -157,14 +157,17 @@ impl CoapTcpDriver {
         let (log_in, asked) = (&self.log_in, connection.asked_to_log_in());
         let (mut traffic, mut came) = (Traffic::default(), std::mem::take(&mut self.came));
         let mut let_in: Option<(Nanos, Result<(), String>)> = None;
-        let mut asked_of_us = Vec::new();
+        let (mut asked_of_us, mut is_answered) = (Vec::new(), false);
         let mut taker = |incoming: Incoming<'_>, (at, _): Stamp| match incoming {
             Incoming::Settled => let_in = Some((at, Ok(()))),
             Incoming::LogIn(message) => match log_in.answered(asked, &message, Client::Device(device)) {
                 Some(verdict) if let_in.is_none() => let_in = Some((at, verdict)),
                 _ => slip("an answer to what was never asked", &mut came),
             },
-            Incoming::Answer(message) => exchanges.answered(slot, &message, at, &mut traffic, &mut came),
+            Incoming::Answer(message) => {
+                is_answered = true;
+                exchanges.answered(slot, &message, at, &mut traffic, &mut came);
+            }
             Incoming::Request(message) => asked_of_us.push(message.keep()),
         };
         let outcome = match connection.state {
@@ -175,6 +178,10 @@ impl CoapTcpDriver {
             _ => Ok(()),
         };
         self.io.traffic += traffic;
+        if is_answered {
+            // A platform that only greets is not there again: it may end each connection at once.
+            connection.backoff = Backoff::new(self.io.pauses);
+        }
         self.serving.answer_all(&asked_of_us, device, &mut connection.out, &mut came);
         let outcome = match let_in {
             Some((at, Ok(()))) if connection.log_in(&mut self.log_in, (device, 0)) => {
@@ -197,7 +204,6 @@ impl CoapTcpDriver {
     fn opened(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) {
         let Some(connection) = self.connections.get_mut(slot as usize) else { return };
         connection.timer_at = Nanos::MAX;
-        connection.backoff = Backoff::new(self.io.pauses);
         let is_new = !std::mem::replace(&mut connection.is_looked_after, true);
         if let Some(interval) = self.exchanges.plan.ping.filter(|_| is_new) {
             self.timers.set(at + interval, slot, Wake::Ping(connection.generation()));

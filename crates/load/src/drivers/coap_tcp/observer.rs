@@ -343,6 +343,17 @@ impl ObserverDriver {
         self.view.hide_captured(reason, (self.device(slot, place), self.share.number(slot)))
     }
 
+    /// That requests to observe were not answered in time, for people.
+    fn unanswered(&self, slot: u32) -> String {
+        let known = self.subscribers.get(slot as usize);
+        let (asked, answered) = known.map_or((0, 0), |own| (own.next, own.registered));
+        format!(
+            "the platform answered {answered} of {asked} requests to observe (GET {}), and no further one within {}",
+            self.role.path.text(),
+            self.plan.timeout
+        )
+    }
+
     /// So many further resources notify a subscriber, the last of them from then on.
     fn registered(&mut self, slot: u32, further: u32, at: Nanos, events: &mut Vec<Event>) {
         let client = Client::Subscriber(self.share.number(slot));
@@ -419,7 +430,7 @@ impl ObserverDriver {
                         State::Closed => {}
                         State::Pausing => self.open(slot, events),
                         State::Ready => {
-                            let reason = "the platform does not answer the request to observe".to_owned();
+                            let reason = self.unanswered(slot);
                             self.failed(slot, reason, events);
                         }
                         _ => {

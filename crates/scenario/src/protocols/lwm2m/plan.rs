@@ -4,6 +4,9 @@ use plimsoll_codec::lwm2m::{Kind, Path};
 use plimsoll_model::Nanos;
 use plimsoll_template::Template;
 
+/// The name of the platform's port at which devices are bootstrapped.
+pub const BOOTSTRAP_PORT: &str = "bootstrap";
+
 /// What devices are to a server of LwM2M.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lwm2mPlan {

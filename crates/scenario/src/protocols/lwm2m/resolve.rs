@@ -4,10 +4,11 @@ use super::config::{
     ColumnKind, Detailed, FeedColumn, Lwm2mVersion, MessageKind, MessageResource, Plain, Resource, Sine,
     Uniform, ValueFormat, Walk,
 };
-use super::plan::{Change, Lwm2mPlan, ResourcePlan, ValuePlan};
+use super::plan::{BOOTSTRAP_PORT, Change, Lwm2mPlan, ResourcePlan, ValuePlan};
 use crate::config::{Lwm2m, Scenario};
 use crate::context::Context;
 use crate::plan::{Content, MarkerForm, MessagePlan, PlatformPlan, Protocol, Template};
+use crate::profile::Component;
 use plimsoll_codec::lwm2m::{Kind, Path, format};
 use plimsoll_model::Nanos;
 use std::collections::BTreeSet;
@@ -129,9 +130,15 @@ fn check_way(scenario: &Scenario, platform: Option<&PlatformPlan>, context: &mut
     if coap.sockets.is_some() {
         context.error_with_help("coap.sockets", "`sockets` means nothing to LwM2M", "remove it");
     }
-    let is_named = platform.is_some_and(|platform| platform.ports.contains_key("bootstrap"));
-    if scenario.lwm2m.bootstrap && address.is_some() && !is_named {
-        let help = "write `ports: { bootstrap: 5783 }` under `platform`";
+    let is_named = platform.is_none_or(|platform| {
+        let mut ports = platform.profile.components.iter().flat_map(Component::ports_in_texts);
+        platform.ports.contains_key(BOOTSTRAP_PORT) || ports.any(|port| port == BOOTSTRAP_PORT)
+    });
+    if scenario.lwm2m.bootstrap && !is_named {
+        let help = match address {
+            Some(_) => "write `ports: { bootstrap: 5783 }` under `platform`",
+            None => "choose a profile that starts a bootstrap server at a port of that name",
+        };
         context.error_with_help("lwm2m.bootstrap", "the platform has no port `bootstrap`", help);
     }
 }

@@ -62,7 +62,9 @@ impl Session {
             Error::SecurityError(SecurityError::ServerFinishedVerificationFailed) => format!(
                 "the platform has another key for the identity `{name}` ({})", self.source.of_key()
             ),
-            Error::SecurityError(SecurityError::ExtendedMasterSecretNotNegotiated) => {
+            // A hello without any extension is said to be incomplete.
+            Error::SecurityError(SecurityError::ExtendedMasterSecretNotNegotiated)
+            | Error::IncompleteServerHello => {
                 "the platform's DTLS lacks the extended master secret (RFC 7627), without which no session is made here"
                     .into()
             }
