@@ -48,6 +48,7 @@ def plimsoll(port, options, folder):
 
 def printed(command):
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    print(out.strip())
     return float(re.search(r"([\d.]+) us of processor", out).group(1))
 
 
