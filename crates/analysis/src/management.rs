@@ -17,7 +17,7 @@ pub struct ManagementSummary {
     pub observed: Option<u32>,
     /// Devices that were registered then and that nobody observed: they sent nothing.
     pub unobserved: Option<u32>,
-    /// By time: notifications of values that are no messages.
+    /// By time: notifications of values that are no messages, and of messages to any observer after the first.
     pub value_notifications: u64,
     /// By time: what devices notified of or sent of themselves, by the format of the payload; empty where they sent nothing.
     pub formats: Vec<FormatSummary>,
@@ -81,11 +81,13 @@ impl ManagementSummary {
         let of_counts =
             counts.value_notifications + counts.unheard + counts.downloads + counts.downloads_failed;
         let download_time = TimeSummary::of_independent(&merged(Metric::DownloadTime));
-        (of_counts > 0 || observed.is_some()).then(|| ManagementSummary {
+        let formats: Vec<_> = counts.formats.all().into_iter().filter_map(FormatSummary::of).collect();
+        let is_managed = of_counts > 0 || observed.is_some() || !formats.is_empty();
+        is_managed.then(|| ManagementSummary {
             observed: observed.map(|devices| devices.observed),
             unobserved: observed.map(|devices| devices.unobserved),
             value_notifications: counts.value_notifications,
-            formats: counts.formats.all().into_iter().filter_map(FormatSummary::of).collect(),
+            formats,
             unheard: counts.unheard,
             downloads: counts.downloads,
             downloads_failed: counts.downloads_failed,
@@ -103,7 +105,8 @@ impl ManagementSummary {
             told.push(format!("{} of {registered} registered devices observed", count(observed.into())));
         }
         if self.value_notifications > 0 {
-            told.push(format!("{} notifications of values", count(self.value_notifications)));
+            let further = count(self.value_notifications);
+            told.push(format!("{further} notifications of values, or of messages to a second observer"));
         }
         told.extend(self.formats.iter().map(FormatSummary::in_words));
         if self.unheard > 0 {
@@ -132,6 +135,14 @@ mod tests {
     #[test]
     fn a_level_without_management_has_none() {
         assert!(ManagementSummary::of(&Counts::default(), |_| Histogram::new(), None).is_none());
+    }
+
+    #[test]
+    fn what_devices_send_of_themselves_has_formats_although_nobody_is_observed() {
+        let mut counts = Counts::default();
+        counts.formats.senml_cbor.add(40, 61);
+        let told = ManagementSummary::of(&counts, |_| Histogram::new(), None).unwrap();
+        assert_eq!((told.observed, told.formats.len()), (None, 1));
     }
 
     #[test]

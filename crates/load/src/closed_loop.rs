@@ -3,15 +3,22 @@
 
 use crate::share::Share;
 use plimsoll_model::Nanos;
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, VecDeque};
 
 /// The slots of one shard.
 pub struct ClosedLoop {
     slots: Vec<Slot>,
-    /// When a slot begins its next operation or gives its present one up.
+    /// When slots that think begin their next operations.
     wake: BinaryHeap<Reverse<(Nanos, usize)>>,
-    in_flight: HashMap<(u32, u32), usize>,
+    /// The same without a think time: in the order in which operations end.
+    ready: VecDeque<(Nanos, usize)>,
+    /// When it is looked whether the operation of a slot is to be given up: one entry for each slot that is watched. One for each
+    /// operation would stay long after its end.
+    patience: BinaryHeap<Reverse<(Nanos, usize)>>,
+    watched: Vec<bool>,
+    in_flight: FxHashMap<(u32, u32), usize>,
     think_time: Nanos,
     timeout: Nanos,
     devices: Vec<u32>,
@@ -67,7 +74,10 @@ impl ClosedLoop {
         ClosedLoop {
             slots: vec![Slot::Thinking(start); slots],
             wake: (0..slots).map(|slot| Reverse((start, slot))).collect(),
-            in_flight: HashMap::new(),
+            ready: VecDeque::new(),
+            patience: BinaryHeap::new(),
+            watched: vec![false; slots],
+            in_flight: FxHashMap::default(),
             think_time,
             timeout,
             devices,
@@ -90,35 +100,58 @@ impl ClosedLoop {
 
     /// When something has to be done next.
     pub fn next_wake(&self) -> Option<Nanos> {
-        self.wake.peek().map(|Reverse((at, _))| *at)
+        let timers = [&self.wake, &self.patience].into_iter().filter_map(|timers| timers.peek());
+        let ready = self.ready.front().map(|(at, _)| *at);
+        timers.map(|Reverse((at, _))| *at).chain(ready).min()
+    }
+
+    /// The next slot whose think time is over by then, and when that was.
+    fn next_ready(&mut self, now: Nanos) -> Option<(Nanos, usize)> {
+        if self.ready.front().is_some_and(|(at, _)| *at <= now) {
+            return self.ready.pop_front();
+        }
+        self.wake.peek().filter(|Reverse((at, _))| *at <= now)?;
+        self.wake.pop().map(|Reverse(timer)| timer)
+    }
+
+    /// Gives up operations that have taken too long by then.
+    fn give_up(&mut self, now: Nanos) {
+        while let Some(&Reverse((_, slot))) = self.patience.peek().filter(|Reverse((at, _))| *at <= now) {
+            self.patience.pop();
+            let state = self.slots.get(slot).copied();
+            let later = match state {
+                Some(Slot::Busy { until, .. }) if until > now => Some(until),
+                _ => None,
+            };
+            self.patience.extend(later.map(|until| Reverse((until, slot))));
+            if let Some(watched) = self.watched.get_mut(slot) {
+                *watched = later.is_some();
+            }
+            if let (Some(Slot::Busy { operation, until }), None) = (state, later) {
+                self.finished(operation, until);
+            }
+        }
     }
 
     /// The next slot whose think time or patience is over; the caller sends for its device and says so by `begun`.
     pub fn take_up(&mut self, now: Nanos) -> Option<Begin> {
-        while let Some(&Reverse((at, slot))) = self.wake.peek() {
-            if at > now {
-                return None;
+        self.give_up(now);
+        while let Some((at, slot)) = self.next_ready(now) {
+            if self.slots.get(slot) != Some(&Slot::Thinking(at)) {
+                continue;
             }
-            self.wake.pop();
-            match self.slots.get(slot).copied() {
-                Some(Slot::Thinking(due)) if due == at => {
-                    if let Some(count) = self.count.as_mut().filter(|count| due >= count.from) {
-                        let Some(left) = count.left.checked_sub(1) else {
-                            if let Some(state) = self.slots.get_mut(slot) {
-                                *state = Slot::Resting;
-                            }
-                            continue;
-                        };
-                        count.left = left;
+            if let Some(count) = self.count.as_mut().filter(|count| at >= count.from) {
+                let Some(left) = count.left.checked_sub(1) else {
+                    if let Some(state) = self.slots.get_mut(slot) {
+                        *state = Slot::Resting;
                     }
-                    let device = self.devices.get(self.next_device).copied()?;
-                    self.next_device = (self.next_device + 1) % self.devices.len();
-                    return Some(Begin { slot, device, due });
-                }
-                Some(Slot::Busy { operation, until }) if until == at => self.finished(operation, at),
-                // The operation ended before its time was up.
-                _ => {}
+                    continue;
+                };
+                count.left = left;
             }
+            let device = self.devices.get(self.next_device).copied()?;
+            self.next_device = (self.next_device + 1) % self.devices.len();
+            return Some(Begin { slot, device, due: at });
         }
         None
     }
@@ -130,7 +163,10 @@ impl ClosedLoop {
         if let Some(slot) = self.slots.get_mut(begin.slot) {
             *slot = Slot::Busy { operation, until };
             self.in_flight.insert(operation, begin.slot);
-            self.wake.push(Reverse((until, begin.slot)));
+            if let Some(watched) = self.watched.get_mut(begin.slot).filter(|watched| !**watched) {
+                *watched = true;
+                self.patience.push(Reverse((until, begin.slot)));
+            }
         }
     }
 
@@ -143,7 +179,11 @@ impl ClosedLoop {
         }
         if let Some(state) = self.slots.get_mut(slot) {
             *state = Slot::Thinking(next);
-            self.wake.push(Reverse((next, slot)));
+            if self.think_time > Nanos::ZERO {
+                self.wake.push(Reverse((next, slot)));
+            } else {
+                self.ready.push_back((next, slot));
+            }
         }
     }
 }

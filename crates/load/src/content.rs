@@ -4,8 +4,10 @@ use crate::run_context::{RunContext, View};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::Variables;
-use plimsoll_scenario::plan::{Content, MarkerForm, MessagePlan, Plan, Template};
-use plimsoll_stats::distribution::{Random, random};
+use plimsoll_scenario::plan::{
+    Content, MarkerForm, MessagePlan, OptionPlan, OptionValue, Plan, RequestPlan, Template,
+};
+use plimsoll_stats::distribution::{Random, SizeDistribution, random};
 use std::sync::Arc;
 
 /// The run's tag as markers of a form carry it.
@@ -38,6 +40,8 @@ pub struct Contents {
     /// What stands around the message, and the message that was made last.
     envelope: Option<Template>,
     inner: Vec<u8>,
+    /// Whether anything that is said has the time in it.
+    tells_time: bool,
     view: View,
 }
 
@@ -59,6 +63,7 @@ impl Contents {
             marker: Vec::new(),
             envelope: plan.platform.roles.device.envelope.clone(),
             inner: Vec::new(),
+            tells_time: tells_time(plan),
             view: View::of(&Arc::default()),
         }
     }
@@ -75,7 +80,8 @@ impl Contents {
             device,
             sequence,
             marker: &self.marker,
-            time_ms: (crate::clock::wall_nanos() / 1_000_000) as u64,
+            // A look at the clock costs as much as all the rest of a short message.
+            time_ms: if self.tells_time { (crate::clock::wall_nanos() / 1_000_000) as u64 } else { 0 },
             message: &self.inner,
             token: self.view.token(),
             captures: self.view.captures(),
@@ -96,8 +102,8 @@ impl Contents {
     }
 
     /// Random numbers for what stands beside a message, such as a path.
-    pub fn numbers(&self, device: u32, sequence: u32) -> Random {
-        random(self.seed, &[BESIDE_STREAM, u64::from(device), u64::from(sequence)])
+    pub fn numbers(&self, device: u32, sequence: u32) -> Numbers {
+        Numbers::of(self.seed, [BESIDE_STREAM, u64::from(device), u64::from(sequence)])
     }
 
     /// The user properties of a message.
@@ -135,7 +141,7 @@ impl Contents {
                 self.marker.extend_from_slice(number.to_string().as_bytes());
             }
         }
-        let mut numbers = random(self.seed, &[CONTENT_STREAM, u64::from(device), u64::from(sequence)]);
+        let mut numbers = Numbers::of(self.seed, [CONTENT_STREAM, u64::from(device), u64::from(sequence)]);
         let mut inner = std::mem::take(&mut self.inner);
         inner.clear();
         let variables = self.beside(device, sequence);
@@ -179,10 +185,57 @@ impl Contents {
     }
 }
 
-fn render_message(content: &Content, variables: &Variables<'_>, numbers: &mut Random, out: &mut Vec<u8>) {
+/// Random numbers of one message; where it needs none, nothing is drawn.
+pub struct Numbers {
+    seed: u64,
+    name: [u64; 3],
+    drawn: Option<Random>,
+}
+
+impl Numbers {
+    fn of(seed: u64, name: [u64; 3]) -> Numbers {
+        Numbers { seed, name, drawn: None }
+    }
+
+    fn random(&mut self) -> &mut Random {
+        self.drawn.get_or_insert_with(|| random(self.seed, &self.name))
+    }
+
+    /// The next one.
+    pub fn bits(&mut self) -> u64 {
+        self.random().bits()
+    }
+}
+
+/// Whether a template that devices or queriers fill in has the time in it.
+fn tells_time(plan: &Plan) -> bool {
+    let of_message = match &plan.message.content {
+        Content::Sized(_) => false,
+        Content::Template(template) => template.tells_time(),
+    };
+    let roles = &plan.platform.roles;
+    let of_option =
+        |option: &OptionPlan| matches!(&option.value, OptionValue::Text(text) if text.tells_time());
+    let of_request = |request: &RequestPlan| {
+        request.path.tells_time()
+            || request.body.tells_time()
+            || request.headers.iter().any(|(_, value)| value.tells_time())
+            || request.options.iter().any(of_option)
+    };
+    let query = roles.query.as_ref().map(|query| &query.request);
+    of_message
+        || roles.device.envelope.as_ref().is_some_and(Template::tells_time)
+        || roles.device.request.iter().chain(query).any(of_request)
+}
+
+fn render_message(content: &Content, variables: &Variables<'_>, numbers: &mut Numbers, out: &mut Vec<u8>) {
     match content {
         Content::Sized(sizes) => {
-            let end = out.len() + sizes.sample(numbers) as usize;
+            let size = match sizes {
+                SizeDistribution::Fixed(size) => *size,
+                sizes => sizes.sample(numbers.random()),
+            };
+            let end = out.len() + size as usize;
             out.extend_from_slice(variables.marker);
             out.resize(end.max(out.len()), b'.');
         }

@@ -262,7 +262,7 @@ pub struct Traffic {
     pub datagram_bytes: u64,
     /// Datagrams of requests, those that were sent again counted once; none where a request is one packet.
     pub request_packets: u64,
-    /// Notifications of values that are no messages (LwM2M).
+    /// Notifications of values that are no messages, and of messages to any observer after the first (LwM2M).
     pub value_notifications: u64,
     /// What devices notified of or sent of themselves, by format (LwM2M).
     pub formats: ByFormat,

@@ -54,9 +54,14 @@ impl Timeline {
             let sample = (time - self.hold_start).0 / cut.0.max(1);
             return u16::try_from(sample).unwrap_or(last).min(last);
         }
-        let hold = i128::from((self.hold_end - self.hold_start).0.max(1));
-        let since = i128::from((time - self.hold_start).0);
-        ((since * i128::from(self.samples) / hold) as u16).min(last)
+        let hold = (self.hold_end - self.hold_start).0.max(1);
+        let since = (time - self.hold_start).0;
+        let sample = match since.checked_mul(i64::from(self.samples)) {
+            Some(all) => all / hold,
+            // Holds of months.
+            None => (i128::from(since) * i128::from(self.samples) / i128::from(hold)) as i64,
+        };
+        (sample as u16).min(last)
     }
 }
 

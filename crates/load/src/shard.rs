@@ -31,8 +31,8 @@ use std::sync::mpsc::Sender;
 use workload::Workload;
 
 /// Operations taken up before the driver sends them, by number and by content: few, so that `ready` stays close to the
-/// moment of sending.
-const BATCH: usize = 32;
+/// moment of sending, and enough that what one reading has answered goes on in one sending.
+const BATCH: usize = 128;
 const BATCH_BYTES: usize = 256 * 1024;
 /// Arrivals that came to nothing counted in one turn, so that the turns stay short.
 const SWEEP: usize = 100_000;

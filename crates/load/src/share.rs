@@ -31,7 +31,7 @@ impl Share {
     /// Which of `of` threads owns a number of a population that begins at zero.
     #[inline]
     pub fn owner(number: u32, of: u32) -> u32 {
-        (number % BLOCKS) % of.max(1)
+        if of <= 1 { 0 } else { (number % BLOCKS) % of }
     }
 
     /// Whether a number belongs to this share.
@@ -44,12 +44,19 @@ impl Share {
     #[inline]
     pub fn slot(self, number: u32) -> u32 {
         let number = number.wrapping_sub(self.first);
+        if self.of <= 1 {
+            // Asked for several times a message: without a division.
+            return number;
+        }
         number / BLOCKS * self.blocks() + (number % BLOCKS) / self.of.max(1)
     }
 
     /// The owned number at a place: the inverse of [`Share::slot`].
     #[inline]
     pub fn number(self, slot: u32) -> u32 {
+        if self.of <= 1 {
+            return self.first + slot;
+        }
         let blocks = self.blocks().max(1);
         self.first + slot / blocks * BLOCKS + self.index + slot % blocks * self.of
     }

@@ -81,7 +81,7 @@ pub struct Counts {
     pub tcp_shut_windows: u64,
     /// Segments that those connections sent again since they were looked at last.
     pub tcp_retransmissions: u64,
-    /// By time: notifications of values that are no messages (LwM2M).
+    /// By time: notifications of values that are no messages, and of messages to any observer after the first (LwM2M).
     pub value_notifications: u64,
     /// By time: what devices notified of or sent of themselves, by format (LwM2M).
     #[serde(skip_serializing_if = "ByFormat::is_empty")]

@@ -133,7 +133,22 @@ const LONGEST_LISTENER: usize = 64;
 /// Most decimals that `{random:..}` may ask for.
 const MOST_DECIMALS: u8 = 9;
 
+impl Piece {
+    fn tells_time(&self) -> bool {
+        match self {
+            Piece::Time => true,
+            Piece::CborText(pieces) | Piece::CborValue(pieces) => pieces.iter().any(Piece::tells_time),
+            _ => false,
+        }
+    }
+}
+
 impl Template {
+    /// Whether the time stands in it.
+    pub fn tells_time(&self) -> bool {
+        self.pieces.iter().any(Piece::tells_time)
+    }
+
     /// Compiles a text. A variable is a brace followed by a letter; `{{` stands for a brace itself, and any other
     /// brace is text, so that JSON needs no escapes. Only the variables named in `allowed` may stand in it.
     pub fn compile(text: &str, allowed: &[&str]) -> Result<Template, TemplateError> {

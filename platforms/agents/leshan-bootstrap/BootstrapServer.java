@@ -47,6 +47,7 @@ public final class BootstrapServer implements BootstrapConfigStore {
         String host = "127.0.0.1";
         int coapPort = 5783;
         int httpPort = 8081;
+        int lifetime = 86_400;
         String server;
         byte[] ownKey;
         byte[] serverKey;
@@ -65,6 +66,7 @@ public final class BootstrapServer implements BootstrapConfigStore {
                     case "--coap-port" -> coapPort = Integer.parseInt(value);
                     case "--http-port" -> httpPort = Integer.parseInt(value);
                     case "--server" -> server = value;
+                    case "--lifetime" -> lifetime = Integer.parseInt(value);
                     case "--key-file" -> ownKey = key(value);
                     case "--server-key-file" -> serverKey = key(value);
                     case "--server-certificate" -> serverCertificate = certificate(Path.of(value));
@@ -168,6 +170,9 @@ public final class BootstrapServer implements BootstrapConfigStore {
         config.security.put(SHORT_ID, security);
         BootstrapConfig.ServerConfig server = new BootstrapConfig.ServerConfig();
         server.shortId = SHORT_ID;
+        server.lifetime = options.lifetime;
+        // By default, a device would notify once a second at most.
+        server.defaultMinPeriod = 0;
         config.servers.put(0, server);
         return config;
     }

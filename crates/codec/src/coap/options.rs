@@ -112,6 +112,12 @@ impl OptionList {
         OptionList::default()
     }
 
+    /// Puts those of another list in the place of what is there, without new memory where there is room.
+    pub fn copy_from(&mut self, other: &OptionList) {
+        self.entries.clone_from(&other.entries);
+        self.values.clone_from(&other.values);
+    }
+
     /// Takes all of them out.
     pub fn clear(&mut self) {
         self.entries.clear();

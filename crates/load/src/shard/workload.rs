@@ -14,7 +14,7 @@ use std::iter::Peekable;
 /// Where messages of a level come from.
 pub(super) enum Workload {
     Open(Box<Peekable<Arrivals>>),
-    Closed(ClosedLoop),
+    Closed(Box<ClosedLoop>),
     PartlyOpen(Box<PartlyOpen>),
     Idle,
 }
@@ -104,10 +104,10 @@ impl<D: Driver> Shard<D> {
             (LevelPlan::InFlight(in_flight), Model::Closed { think_time, timeout }) => {
                 let (pace, devices) = ((*think_time, *timeout), self.plan.devices);
                 let slots = ClosedLoop::new(in_flight, devices, self.share, pace, timeline.start);
-                Workload::Closed(match messages {
+                Workload::Closed(Box::new(match messages {
                     Some(all) => slots.ending_after(self.share.part(all, devices), timeline.hold_start),
                     None => slots,
-                })
+                }))
             }
             (LevelPlan::Rate(rate), Model::PartlyOpen { arrivals, messages, think_time, timeout }) => {
                 let process = Process {
@@ -125,7 +125,8 @@ impl<D: Driver> Shard<D> {
             (LevelPlan::Experiment(in_flight), _) => {
                 let timeout = self.plan.load.experiment.map_or(Nanos::ZERO, |experiment| experiment.timeout);
                 let (pace, devices) = ((Nanos::ZERO, timeout), self.plan.devices);
-                Workload::Closed(ClosedLoop::new(in_flight, devices, self.share, pace, timeline.start))
+                let slots = ClosedLoop::new(in_flight, devices, self.share, pace, timeline.start);
+                Workload::Closed(Box::new(slots))
             }
             // The plan never mixes the models.
             _ => Workload::Idle,

@@ -286,7 +286,7 @@ fn what_is_no_csm_and_a_csm_that_never_comes_are_reasons() {
             "announced a message of 4295033112 bytes, more than the 2097152",
         ),
         (bytes(signal::CSM, b"", &[(9, 1)], b""), "option 9, which must not be ignored"),
-        (bytes(signal::ABORT, b"", &[], b"full"), "no CSM"),
+        (bytes(signal::ABORT, b"", &[], b"full"), "the platform aborted the connection: full"),
     ] {
         let mut rig = Rig::new(1, "");
         let mut side = rig.accept();
@@ -431,6 +431,35 @@ fn a_released_connection_ends_with_what_is_under_way() {
     side.say(code::CHANGED, &request.token, &[], b"");
     rig.until(|rig| rig.count(is_acknowledged) == 2);
     assert_eq!(rig.count(is_abandoned), 0, "{:?}", rig.events);
+}
+
+/// The last exchange of a released connection may end without an answer.
+#[test]
+fn a_released_connection_ends_although_the_platform_owes_an_answer() {
+    let (mut rig, mut side) = Rig::ready(1, "coap: { timeout: 100ms }", &[]);
+    rig.driver.submit(0, 0);
+    rig.next(&mut side);
+    side.say(signal::RELEASE, b"", &[], b"");
+    rig.until(|rig| rig.count(is_abandoned) == 1);
+    rig.driver.submit(0, 1);
+    let mut side = rig.accept();
+    assert_eq!(rig.next(&mut side).code, signal::CSM);
+}
+
+/// What is written and not taken says as little as a ping that is not answered.
+#[test]
+fn a_platform_that_takes_nothing_any_more_is_gone() {
+    let (mut rig, mut side) = Rig::ready(
+        1,
+        "coap: { ping: 200ms, outstanding: 64 }\nmessage: { size: 1000000 }",
+        &[(signal::MAX_MESSAGE_SIZE, 1 << 21)],
+    );
+    for sequence in 0..64 {
+        rig.driver.submit(0, sequence);
+    }
+    side.read();
+    let reason = rig.reason();
+    assert!(reason.contains("took nothing and sent nothing for 200 ms"), "{reason}");
 }
 
 #[test]
@@ -589,7 +618,7 @@ fn blocks_are_as_small_as_the_platform_needs_them() {
         let came = rig.next(&mut side);
         assert!(stream::length(&came.message()) <= 256, "{came:?}");
         let block = came.message().block(option::BLOCK1).unwrap();
-        assert_eq!(block.size(), 64);
+        assert_eq!(block.size(), 128, "the largest that fits");
         body += came.payload.len();
         let code = if block.more { code::CONTINUE } else { code::CHANGED };
         side.say(code, &came.token, &[(option::BLOCK1, block.to_number())], b"");
@@ -599,6 +628,28 @@ fn blocks_are_as_small_as_the_platform_needs_them() {
     }
     rig.until(|rig| rig.count(is_acknowledged) == 1);
     assert_eq!(body, 300);
+}
+
+/// A platform that does not know blocks has a part of the message, and says that it has it.
+#[test]
+fn a_part_that_is_taken_is_no_message_that_was_taken() {
+    for echoes in [false, true] {
+        let (mut rig, mut side) = Rig::ready(1, "message: { size: 3000 }", &[]);
+        rig.driver.submit(0, 0);
+        let came = rig.next(&mut side);
+        let block = came.message().block(option::BLOCK1).unwrap();
+        let told = (option::BLOCK1, block.at(block.number, false).to_number());
+        side.say(code::CHANGED, &came.token, if echoes { std::slice::from_ref(&told) } else { &[] }, b"");
+        if echoes {
+            // It acts on each block by itself (RFC 7959 section 2.3).
+            let next = rig.next(&mut side);
+            assert_eq!(next.message().block(option::BLOCK1).unwrap().number, 1);
+            continue;
+        }
+        let is_refused = |event: &Event| matches!(event, Event::Refused { reason, .. } if reason.contains("2.04 to the first 1024 of 3000 bytes"));
+        rig.until(|rig| rig.count(is_refused) == 1);
+        assert_eq!(rig.count(is_acknowledged), 0);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod misuse;
+mod rare;
 mod rig;
 mod updating;
 mod values;

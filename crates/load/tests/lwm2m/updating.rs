@@ -308,6 +308,27 @@ fn bootstrapped(more: &str) -> (Rig, SocketAddr) {
     (rig, device)
 }
 
+/// It sees which accounts there are, and deletes whole instances (1.1 core, section 6.1.7).
+#[test]
+fn a_bootstrap_server_lists_the_accounts_of_a_device() {
+    let (mut rig, device) = bootstrapped("lwm2m: { bootstrap: true }");
+    let mut ask = |code: u8, id: u16, path: &str, options: &[(u16, u32)]| {
+        rig.bootstrap.send_to(&request(code, id, b"l", path, options, b""), device).unwrap();
+        let (_, answer) = next_at_bootstrap(&mut rig);
+        let answer = Message::decode(&answer).unwrap();
+        (answer.code, String::from_utf8(answer.payload.to_vec()).unwrap())
+    };
+    let links = [(option::ACCEPT, u32::from(format::LINK))];
+    let (code, list) = ask(code::GET, 31, "/", &links);
+    assert_eq!(code, code::CONTENT);
+    assert!(
+        list.starts_with("</>;lwm2m=1.0,</0/0>;ssid=7;uri=\"coap://127.0.0.1:9\",</0/1>;ssid=7;uri="),
+        "{list}"
+    );
+    assert!(list.contains(",</1/0>;ssid=1,"), "{list}");
+    assert_eq!(ask(code::DELETE, 32, "/1/0/1", &[]).0, code::METHOD_NOT_ALLOWED);
+}
+
 #[test]
 fn a_bootstrap_server_may_begin_by_itself() {
     let (mut rig, device) = bootstrapped("lwm2m: { bootstrap: true }");

@@ -8,7 +8,7 @@ use plimsoll_model::Nanos;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// How many requests are remembered at most.
+/// How many requests are remembered at most, where nobody needs more.
 const MOST: usize = 100_000;
 
 /// What a repetition has in common with its original. Platforms in a hurry use message ids again before their time, but
@@ -34,15 +34,22 @@ pub struct Answered<P = Peer> {
     answers: HashMap<RequestKey<P>, Vec<u8>>,
     /// The same requests by the time of their answers.
     order: VecDeque<(Nanos, RequestKey<P>)>,
+    /// How many there are at most.
+    most: usize,
 }
 
 impl<P> Default for Answered<P> {
     fn default() -> Answered<P> {
-        Answered { answers: HashMap::new(), order: VecDeque::new() }
+        Answered { answers: HashMap::new(), order: VecDeque::new(), most: MOST }
     }
 }
 
 impl<P: Copy + Eq + Hash> Answered<P> {
+    /// With room for so many requests, or more.
+    pub fn with_room(wanted: usize) -> Answered<P> {
+        Answered { most: wanted.max(MOST), ..Answered::default() }
+    }
+
     /// The answer that the request got, as bytes; `None` for one that is new.
     pub fn answer(&self, request: &RequestKey<P>) -> Option<&[u8]> {
         self.answers.get(request).map(Vec::as_slice)
@@ -61,7 +68,7 @@ impl<P: Copy + Eq + Hash> Answered<P> {
 
     fn has_old(&self, now: Nanos) -> bool {
         let outlived = |(at, _): &(Nanos, RequestKey<P>)| now - *at > EXCHANGE_LIFETIME;
-        self.order.len() >= MOST || self.order.front().is_some_and(outlived)
+        self.order.len() >= self.most || self.order.front().is_some_and(outlived)
     }
 }
 

@@ -38,7 +38,12 @@ impl Exchange {
     pub fn begin(&mut self, order: Order, code: u8, now: Nanos, plan: &CoapPlan) {
         self.give_up_at = now + plan.timeout;
         let largest = if plan.dtls.is_some() { LARGEST_RECORD } else { LARGEST_DATAGRAM };
-        let room = Room { largest: Some(largest), block_size: plan.block_size, takes_many: false };
+        let room = Room {
+            largest: Some(largest),
+            block_size: plan.block_size,
+            takes_many: false,
+            over_stream: false,
+        };
         self.transfer.begin(order, code, room);
     }
 

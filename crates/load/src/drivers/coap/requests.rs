@@ -5,7 +5,9 @@ use crate::drivers::words;
 use crate::run_context::{RunContext, View};
 use plimsoll_codec::coap::{OptionList, code};
 use plimsoll_model::RunId;
-use plimsoll_scenario::plan::{OptionPlan, OptionValue, Plan, Protocol, RequestPlan, Template, Variables};
+use plimsoll_scenario::plan::{
+    OptionPlan, OptionValue, Piece, Plan, Protocol, RequestPlan, Template, Variables,
+};
 use std::io;
 use std::sync::Arc;
 
@@ -54,7 +56,22 @@ pub struct Requests {
     contents: Contents,
     /// Whether the body is the message; else it is the request's own.
     says_message: bool,
+    /// The options, where they are the same for each message, and whether they are.
+    fixed: Option<OptionList>,
+    is_fixed: bool,
     text: Vec<u8>,
+}
+
+/// Whether path and options of a request are the same for each message.
+fn are_fixed(request: &RequestPlan) -> bool {
+    let is_fixed = |template: &Template| {
+        template.pieces.iter().all(|piece| matches!(piece, Piece::Text(_) | Piece::Run | Piece::Bytes(_)))
+    };
+    let of_option = |option: &OptionPlan| match &option.value {
+        OptionValue::Number(_) => true,
+        OptionValue::Text(template) => is_fixed(template),
+    };
+    is_fixed(&request.path) && request.options.iter().all(of_option)
 }
 
 /// Unauthorized, as a status: 4.01.
@@ -105,6 +122,8 @@ impl Requests {
             target: words::target(&request.method, &place, &request.path.text()),
             base: address.map(|address| address.path.clone().into_bytes()).unwrap_or_default(),
             code: code::method(&request.method).unwrap_or(code::POST),
+            is_fixed: are_fixed(&request),
+            fixed: None,
             plan: request,
             contents: Contents::new(plan, run).in_context(run_context),
             says_message,
@@ -148,7 +167,6 @@ impl Requests {
 
     /// Puts the options and the body of a message in the place of what is there.
     pub fn write(&mut self, device: u32, sequence: u32, options: &mut OptionList, body: &mut Vec<u8>) {
-        options.clear();
         body.clear();
         match self.says_message {
             true => self.contents.render(device, sequence, body),
@@ -158,8 +176,15 @@ impl Requests {
         let variables = self.contents.beside(device, sequence);
         let mut numbers = self.contents.numbers(device, sequence);
         let mut random = || numbers.bits();
-        let parts = (&plan.path, &plan.options[..]);
-        add_options(parts, &self.base, &variables, &mut random, (options, &mut self.text));
+        match &self.fixed {
+            Some(fixed) => options.copy_from(fixed),
+            None => {
+                options.clear();
+                let parts = (&plan.path, &plan.options[..]);
+                add_options(parts, &self.base, &variables, &mut random, (options, &mut self.text));
+                self.fixed = self.is_fixed.then(|| options.clone());
+            }
+        }
         if !self.says_message {
             plan.body.render(&variables, &mut random, body);
         }

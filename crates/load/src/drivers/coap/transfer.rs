@@ -11,8 +11,10 @@ const BLOCK_SIZE: u16 = 1_024;
 /// What a block can have (RFC 7959 section 2.2), the largest first.
 const BLOCK_SIZES: [u16; 7] = [BLOCK_SIZE, 512, 256, 128, 64, 32, LEAST_BLOCK];
 const LEAST_BLOCK: u16 = 16;
-/// What the header, the longest token, the options of blocks and the payload marker take, in bytes.
-const OVERHEAD: usize = 32;
+/// What the header, over a stream with its length, the longest token and the payload marker take at most, in bytes.
+const OVERHEAD: usize = 6 + 8 + 1;
+/// What the option of a block takes at most, in bytes.
+const BLOCK_OPTION: usize = 5;
 /// How often a platform that lost blocks is given all of them anew.
 const MOST_RESTARTS: u8 = 2;
 
@@ -59,6 +61,8 @@ pub struct Room {
     pub block_size: Option<u16>,
     /// Whether one request may carry many blocks: over a stream, to a peer that said so.
     pub takes_many: bool,
+    /// Whether it goes over a stream, where an answer may have many blocks.
+    pub over_stream: bool,
 }
 
 /// See the module. Its memory is used again.
@@ -77,8 +81,8 @@ pub struct Transfer {
     part: Part,
     /// Bytes of the body that a request carries which has a part of it.
     chunk: usize,
-    /// Whether one message may carry many blocks.
-    takes_many: bool,
+    /// Whether an answer may have many blocks.
+    over_stream: bool,
     restarts: u8,
 }
 
@@ -86,10 +90,12 @@ impl Transfer {
     /// Begins with the options and body that stand in it.
     pub fn begin(&mut self, order: Order, code: u8, room: Room) {
         (self.order, self.code, self.restarts, self.told) = (order, code, 0, false);
-        self.takes_many = room.takes_many;
-        let options: usize = self.options.iter().map(|(_, value)| value.len() + 5).sum();
-        let beside = options + OVERHEAD;
-        let fits = room.largest.is_none_or(|largest| beside + self.body.len() <= largest);
+        self.over_stream = room.over_stream;
+        self.encoded.clear();
+        self.options.encode(&mut self.encoded);
+        let whole = self.encoded.len() + OVERHEAD;
+        let fits = room.largest.is_none_or(|largest| whole + self.body.len() <= largest);
+        let beside = whole + BLOCK_OPTION;
         let left = room.largest.map_or(usize::MAX, |largest| largest.saturating_sub(beside));
         let fitting = BLOCK_SIZES.into_iter().find(|size| usize::from(*size) <= left).unwrap_or(LEAST_BLOCK);
         self.part = match room.block_size {
@@ -141,10 +147,10 @@ impl Transfer {
 
     /// The request that is next.
     pub fn request<'a>(&'a mut self, kind: Kind, id: u16, token: &'a [u8]) -> Message<'a> {
-        self.encoded.clear();
-        match self.options_of_part() {
-            Some(with_block) => with_block.encode(&mut self.encoded),
-            None => self.options.encode(&mut self.encoded),
+        // Of a message that goes whole, they were encoded when it began.
+        if let Some(with_block) = self.options_of_part() {
+            self.encoded.clear();
+            with_block.encode(&mut self.encoded);
         }
         let payload = match self.part {
             Part::Whole => &self.body,
@@ -213,6 +219,22 @@ impl Transfer {
         if !is_success(status) {
             return Step::Refused(status, said(answer));
         }
+        if let Part::Body(block) = self.part
+            && block.more
+        {
+            // A platform may act on each block by itself (RFC 7959 section 2.3). Otherwise it has a part of the message alone.
+            let told = self.block_of(answer, option::BLOCK1);
+            if told.is_some_and(|told| told.number == block.number) {
+                return self.go_on(block, answer);
+            }
+            let reason = format!(
+                "the platform answered {} to the first {} of {} bytes, which come in blocks (RFC 7959)",
+                code::dotted(answer.code),
+                block.begin() + self.chunk,
+                self.body.len()
+            );
+            return Step::Refused(status, reason);
+        }
         let expected = match self.part {
             Part::Answer(block) => block.number,
             _ => 0,
@@ -239,7 +261,7 @@ impl Transfer {
 
     /// The block of an answer. Over datagrams, none says of itself that it is many.
     fn block_of(&self, answer: &Message<'_>, number: u16) -> Option<Block> {
-        if self.takes_many { answer.block_of_stream(number) } else { answer.block(number) }
+        if self.over_stream { answer.block_of_stream(number) } else { answer.block(number) }
     }
 
     fn go_on(&mut self, block: Block, answer: &Message<'_>) -> Step {

@@ -93,6 +93,8 @@ pub struct Connection {
     pub was_ready: bool,
     /// Whether a timer looks whether the platform is still there.
     pub is_looked_after: bool,
+    /// Whether it is among those with something to send.
+    pub is_unsent: bool,
     /// When its timer is due; one that fires at another time is of an earlier wish.
     pub timer_at: Nanos,
 }
@@ -118,6 +120,7 @@ impl Connection {
             backoff: Backoff::new(pauses),
             was_ready: false,
             is_looked_after: false,
+            is_unsent: false,
             timer_at: Nanos::MAX,
         }
     }
@@ -224,14 +227,16 @@ impl Connection {
         if now < silent_until {
             return Ok(silent_until);
         }
-        // A platform that is still at what we sent before has no ping yet.
-        if !self.out.is_empty() {
-            return Ok(now + interval);
-        }
         if std::mem::replace(&mut self.pinged, true) {
-            return Err(format!("the platform answered neither a request nor a ping for {interval}"));
+            return Err(match self.out.is_empty() {
+                true => format!("the platform answered neither a request nor a ping for {interval}"),
+                false => format!("the platform took nothing and sent nothing for {interval}"),
+            });
         }
-        say(signal::PING, &PING_TOKEN, &OptionList::new(), self.out.bytes());
+        // Where requests still wait for it, an answer to them says as much as one to a ping behind them.
+        if self.out.is_empty() {
+            say(signal::PING, &PING_TOKEN, &OptionList::new(), self.out.bytes());
+        }
         Ok(now + interval)
     }
 
@@ -269,9 +274,7 @@ impl Connection {
 
     fn closed(&self) -> String {
         match self.state {
-            State::Settling => {
-                "the platform closed the connection before it sent a CSM (RFC 8323 section 5.3)".to_owned()
-            }
+            State::Settling => reasons::closed_at_once(&self.partial),
             _ => reasons::closed(self.partial.len()),
         }
     }
@@ -344,6 +347,7 @@ impl Connection {
     ) -> Result<(), String> {
         match message.code {
             signal::CSM => return self.take_settings(message, at, taker),
+            signal::ABORT => return Err(reasons::aborted(message.payload)),
             _ if self.state == State::Settling => {
                 return Err(format!(
                     "the first message of the platform is {} and no CSM (RFC 8323 section 5.3): is this the port for CoAP \
@@ -358,7 +362,6 @@ impl Connection {
                 let pause = message.number(signal::HOLD_OFF).unwrap_or_default();
                 self.released = Some(at.0 + Nanos::from_secs(i64::from(pause)));
             }
-            signal::ABORT => return Err(reasons::aborted(message.payload)),
             // An empty message is ignored (section 3.4), and so is a signal that we do not know or did not wait for.
             code::EMPTY => {}
             code if signal::is_signal(code) => {}

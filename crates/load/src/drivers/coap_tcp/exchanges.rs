@@ -106,6 +106,7 @@ impl Exchanges {
             largest: settings.max_message_size.map(|size| size as usize),
             block_size: self.plan.block_size,
             takes_many: settings.takes_blocks,
+            over_stream: true,
         };
         transfer.begin(order, code, room);
         self.in_blocks += usize::from(transfer.is_in_blocks());

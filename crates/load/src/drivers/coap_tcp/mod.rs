@@ -247,7 +247,9 @@ impl CoapTcpDriver {
         let Some(turn) = self.exchanges.write(place, connection.out.bytes()) else { return };
         connection.out.mark(begin, place, 0);
         connection.written.push_back((place, turn));
-        self.unsent.push(slot);
+        if !std::mem::replace(&mut connection.is_unsent, true) {
+            self.unsent.push(slot);
+        }
     }
 
     /// Sends what stands in a connection.
@@ -277,6 +279,9 @@ impl CoapTcpDriver {
     fn send_all(&mut self, events: &mut Vec<Event>) {
         self.go_on();
         while let Some(slot) = self.unsent.pop() {
+            if let Some(connection) = self.connections.get_mut(slot as usize) {
+                connection.is_unsent = false;
+            }
             self.send(slot, events);
             self.go_on();
         }
@@ -327,8 +332,12 @@ impl CoapTcpDriver {
         while let Some((at, slot, wake)) = self.timers.due(now) {
             match wake {
                 Wake::Place => {
-                    if let Some(next) = self.exchanges.look_after(slot, at, now, events) {
-                        self.timers.set(next, slot, Wake::Place);
+                    match self.exchanges.look_after(slot, at, now, events) {
+                        Some(next) => self.timers.set(next, slot, Wake::Place),
+                        // A connection that the platform has released may wait for the end of this exchange alone.
+                        None => self
+                            .unsent
+                            .extend(self.exchanges.places.get(slot as usize).map(|own| own.connection)),
                     }
                 }
                 Wake::Ping(generation) => self.ping(slot, generation, now, events),

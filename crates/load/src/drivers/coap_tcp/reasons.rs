@@ -25,6 +25,14 @@ pub fn closed(of_message: usize) -> String {
     format!("the platform closed the connection{when}")
 }
 
+/// The platform closed it before its CSM; these bytes came.
+pub fn closed_at_once(bytes: &[u8]) -> String {
+    match Stranger::of(bytes) {
+        Some(stranger) => format!("{} answers at this port, not CoAP over TCP", stranger.name),
+        None => "the platform closed the connection before it sent a CSM (RFC 8323 section 5.3)".to_owned(),
+    }
+}
+
 /// What came is no message, or one of more bytes than are taken.
 pub fn no_message(bytes: &[u8], most: usize) -> String {
     let begins = shown(bytes);

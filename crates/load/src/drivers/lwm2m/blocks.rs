@@ -3,8 +3,10 @@
 use super::conditions::fingerprint;
 use super::firmware;
 use super::operations::Reply;
+use crate::drivers::coap::message_ids::EXCHANGE_LIFETIME;
 use plimsoll_codec::coap::{Block, Message, code};
 use plimsoll_codec::lwm2m::{Path, format};
+use plimsoll_model::Nanos;
 
 /// Bytes that a server may write in blocks.
 const LARGEST_BODY: usize = 4 << 20;
@@ -16,8 +18,9 @@ pub fn cut(reply: &mut Reply, asked: Option<Block>, size: u16, body: &mut Vec<u8
         return;
     }
     let size = asked.map_or(size, |asked| asked.size().min(size));
-    let number = asked.map_or(0, |asked| asked.number);
-    let begin = Block::new(number, false, size).begin();
+    // A block that was asked for in a larger size begins where it does in that one.
+    let begin = asked.map_or(0, |asked| asked.begin());
+    let number = (begin / usize::from(size)) as u32;
     if number > 0 && begin >= body.len() {
         (*reply, *body) = (Reply::of(code::BAD_REQUEST), Vec::new());
         return;
@@ -38,9 +41,16 @@ pub struct Upload {
     /// Its bytes so far. Of an image, whose bytes nobody reads, only the beginning is kept.
     length: usize,
     is_image: bool,
+    /// When its newest block came.
+    at: Nanos,
 }
 
 impl Upload {
+    /// Whether nobody goes on with it: its request would have been forgotten by now (RFC 7252 section 4.8.2).
+    pub fn is_given_up(&self, now: Nanos) -> bool {
+        now - self.at > EXCHANGE_LIFETIME
+    }
+
     /// Bytes of memory that it takes.
     pub fn kept(&self) -> usize {
         self.body.len()
@@ -64,13 +74,13 @@ pub enum Taken {
 }
 
 /// Takes a block of a request. One that does not go on where the last one ended is refused (section 2.9.2).
-pub fn take(upload: &mut Option<Upload>, block: Block, request: &Message<'_>) -> Taken {
+pub fn take(upload: &mut Option<Upload>, block: Block, request: &Message<'_>, now: Nanos) -> Taken {
     let path = request.path();
     if block.number == 0 {
         let is_image =
             Path::parse(&path) == Some(firmware::PACKAGE) && request.content_format() == Some(format::OPAQUE);
         let (code, path) = (request.code, path.clone());
-        *upload = Some(Upload { code, path, body: Vec::new(), length: 0, is_image });
+        *upload = Some(Upload { code, path, body: Vec::new(), length: 0, is_image, at: now });
     }
     let goes_on =
         |own: &&mut Upload| own.code == request.code && own.path == path && own.length == block.begin();
@@ -84,7 +94,7 @@ pub fn take(upload: &mut Option<Upload>, block: Block, request: &Message<'_>) ->
         *upload = None;
         return Taken::Refused(if is_cut { code::BAD_REQUEST } else { code::TOO_LARGE });
     }
-    own.length += request.payload.len();
+    (own.length, own.at) = (own.length + request.payload.len(), now);
     if !own.is_image || own.body.is_empty() {
         own.body.extend_from_slice(request.payload);
     }
@@ -111,6 +121,10 @@ mod tests {
         Message { code: code::PUT, options, payload, ..Message::empty(Kind::Confirmable, 1) }
     }
 
+    fn take(upload: &mut Option<Upload>, block: Block, request: &Message<'_>) -> Taken {
+        super::take(upload, block, request, Nanos::ZERO)
+    }
+
     #[test]
     fn a_small_body_stays_whole_unless_blocks_are_asked_for() {
         let (mut reply, mut body) = (Reply::of(code::CONTENT), vec![7; 64]);
@@ -118,6 +132,9 @@ mod tests {
         assert_eq!((reply, body.len()), (Reply::of(code::CONTENT), 64));
         cut(&mut reply, Some(Block::new(1, false, 32)), 64, &mut body);
         assert_eq!((reply.block2, body.len()), (Some(Block::new(1, false, 32)), 32));
+        let (mut larger, mut long) = (Reply::of(code::CONTENT), vec![7; 300]);
+        cut(&mut larger, Some(Block::new(1, false, 128)), 64, &mut long);
+        assert_eq!(larger.block2, Some(Block::new(2, true, 64)), "it begins at byte 128 in both sizes");
         cut(&mut reply, Some(Block::new(9, false, 32)), 64, &mut body);
         assert_eq!((reply.code, body.len()), (code::BAD_REQUEST, 0));
     }

@@ -1,20 +1,24 @@
 //! What a bootstrap server may do (1.1 core, section 6.1.7): it writes what a device shall know of its servers, deletes what it
 //! shall forget, and says when it is done.
 
-use super::operations::{Reply, Served, Then};
-use super::own::{Own, SECURITY};
+use super::blocks;
+use super::operations::{Reply, Served, Then, is_understood};
+use super::own::{Own, SECURITY, SERVER};
 use crate::drivers::coap::dtls::Credentials;
 use plimsoll_codec::coap::{Message, code, option};
-use plimsoll_codec::lwm2m::{Kind, Path, Value, format, payload};
+use plimsoll_codec::lwm2m::{Kind, Path, Value, format, link, payload};
 use std::net::IpAddr;
 
 /// Where a device asks to be bootstrapped, and where its server says that it is done.
 pub const INTERFACE: &str = "/bs";
 /// Resources of the object of security (1.1 core, appendix E.1): where a server is, whether it is one for
-/// bootstrapping, and how datagrams are secured.
+/// bootstrapping, how datagrams are secured, and the short number of the server.
 const URI: u16 = 0;
 const IS_BOOTSTRAP: u16 = 1;
 const MODE: u16 = 2;
+const SHORT_ID: u16 = 10;
+/// The same number in the object of servers.
+const SHORT_ID_OF_SERVER: u16 = 0;
 /// The identity of the device or its certificate, the certificate of the server, and the device's key.
 const IDENTITY: u16 = 3;
 const SERVER_CERTIFICATE: u16 = 4;
@@ -22,14 +26,23 @@ const KEY: u16 = 5;
 /// Who must have signed the certificate of the server. By default nobody: it is the one that stands there.
 const CERTIFICATE_USAGE: u16 = 15;
 const DOMAIN_ISSUED: i64 = 3;
-/// The object of servers, which a bootstrap server may read.
-const SERVER: u16 = 1;
 /// The last of the objects that bootstrap servers write: security, servers, access control.
 const LAST_WRITTEN: u16 = 2;
 
 impl Served<'_> {
     /// Does what the bootstrap server asks; what it is answered with is put into `out`, which is empty.
     pub fn bootstrap(&mut self, request: &Message<'_>, out: &mut Vec<u8>) -> Reply {
+        if !is_understood(request) {
+            return Reply::of(code::BAD_OPTION);
+        }
+        let mut reply = self.bootstrap_operation(request, out);
+        if request.code == code::GET && reply.code == code::CONTENT {
+            blocks::cut(&mut reply, request.block(option::BLOCK2), self.block_size, out);
+        }
+        reply
+    }
+
+    fn bootstrap_operation(&mut self, request: &Message<'_>, out: &mut Vec<u8>) -> Reply {
         let path = request.path();
         if request.code == code::POST && path == INTERFACE {
             return Reply::of(code::CHANGED).then(Then::Register);
@@ -38,6 +51,7 @@ impl Served<'_> {
         let accept = request.number(option::ACCEPT).and_then(|number| u16::try_from(number).ok());
         match request.code {
             code::PUT => self.put(path, request),
+            code::DELETE if path.depth() > 2 => Reply::of(code::METHOD_NOT_ALLOWED),
             code::DELETE => {
                 // All that is there means all that a bootstrap server writes: what the device measures stays.
                 let is_meant =
@@ -46,12 +60,40 @@ impl Served<'_> {
                 gone.into_iter().for_each(|instance| self.own.delete(instance));
                 Reply::of(code::DELETED)
             }
-            code::GET if accept == Some(format::LINK) => self.discover(path, out),
+            code::GET if accept == Some(format::LINK) => self.list_for_bootstrap(path, out),
             code::GET if path.object() == Some(SERVER) => {
                 self.read(&super::observations::Paths::One(path), accept, out)
             }
             _ => Reply::of(code::METHOD_NOT_ALLOWED),
         }
+    }
+
+    /// Lists objects and instances, with the server that each entry of an account is about (1.1 core, section 6.1.7.3).
+    fn list_for_bootstrap(&self, path: Path, out: &mut Vec<u8>) -> Reply {
+        let values = self.values();
+        if path.depth() > 1 || !values.has(path) {
+            return Reply::of(if path.depth() > 1 { code::METHOD_NOT_ALLOWED } else { code::NOT_FOUND });
+        }
+        let mut text = String::new();
+        link::write("/", &format!(";lwm2m={}", self.version), &mut text);
+        let entries = Entries(self.own);
+        for own in values.instances(path) {
+            let mut attributes = String::new();
+            let is_security = own.object() == Some(SECURITY);
+            let number = if is_security { SHORT_ID } else { SHORT_ID_OF_SERVER };
+            if is_security || own.object() == Some(SERVER) {
+                let planned = (!is_security).then_some(1);
+                if let Some(id) = entries.number(own, number).or(planned) {
+                    attributes += &format!(";ssid={id}");
+                }
+            }
+            if let Some(Value::String(uri)) = entries.of(own, URI, Kind::String).filter(|_| is_security) {
+                attributes += &format!(";uri=\"{uri}\"");
+            }
+            link::write(&own.to_string(), &attributes, &mut text);
+        }
+        out.extend_from_slice(text.as_bytes());
+        Reply { content_format: Some(format::LINK), ..Reply::of(code::CONTENT) }
     }
 
     /// Writes instances, which are there afterwards whether they were before or not.

@@ -51,15 +51,19 @@ pub fn fingerprint(bytes: &[u8]) -> u64 {
 pub enum Next {
     /// To notify now.
     Notify,
+    /// To notify at that time, whatever there is then: it changed in the shortest period.
+    NotifyAt(Nanos),
     /// To look again at that time, or when the value changes.
     LookAt(Nanos),
 }
 
-/// What is to be done about content that was notified at a time and has become another one since.
+/// What is to be done about content that was notified at a time and has become another one since. `owed` says whether it was another one in
+/// between, in the shortest period (1.1 core, section 5.1.2).
 pub fn next(
     attributes: &Attributes,
     (before, notified_at): (Content, Nanos),
     (content, now): (Content, Nanos),
+    owed: bool,
 ) -> Next {
     let after = |seconds: u32| notified_at + Nanos::from_secs(i64::from(seconds));
     let shortest = attributes.pmin.unwrap_or(0);
@@ -69,9 +73,9 @@ pub fn next(
         return Next::Notify;
     }
     let most = most.unwrap_or(Nanos::MAX);
-    match before.is_left(content, attributes) {
+    match owed || before.is_left(content, attributes) {
         true if least <= now => Next::Notify,
-        true => Next::LookAt(least.min(most)),
+        true => Next::NotifyAt(least.min(most)),
         false => Next::LookAt(most),
     }
 }
@@ -89,7 +93,7 @@ mod tests {
     /// What is done a second after a notification of the first number, where there is the second one.
     fn done(text: &str, before: f64, content: f64) -> Next {
         let (at, now) = (Nanos::from_secs(10), Nanos::from_secs(11));
-        next(&attributes(text), (Content::Number(before), at), (Content::Number(content), now))
+        next(&attributes(text), (Content::Number(before), at), (Content::Number(content), now), false)
     }
 
     #[test]
@@ -116,7 +120,12 @@ mod tests {
     #[test]
     fn periods_say_when() {
         let at = |seconds| Next::LookAt(Nanos::from_secs(seconds));
-        assert_eq!(done("pmin=5", 1.0, 2.0), at(15), "it has changed, and waits");
+        let waits = Next::NotifyAt(Nanos::from_secs(15));
+        assert_eq!(done("pmin=5", 1.0, 2.0), waits, "it has changed, and waits");
+        let (before, again) = (Nanos::from_secs(10), Nanos::from_secs(12));
+        let same = Content::Number(1.0);
+        let owed = next(&attributes("pmin=5"), (same, before), (same, again), true);
+        assert_eq!(owed, waits, "it has changed back meanwhile");
         assert_eq!(done("pmin=5&pmax=9", 1.0, 1.0), at(19));
         assert_eq!(done("pmin=1&pmax=9", 1.0, 2.0), Next::Notify);
         assert_eq!(done("pmax=1", 1.0, 1.0), Next::Notify, "nothing has changed for that long");

@@ -42,6 +42,11 @@ const BLOCK: u16 = 1024;
 /// That message ids come round before a server has to forget them, for people.
 const TOO_SOON: &str = "the 65,536 message ids of a device came round within 247 s, in which a server may take a message for a repetition \
                         of the one before with its id (RFC 7252 section 4.8.2): keep below 265 messages/s for each device";
+/// That a server wants fewer notifications than there are messages, for people.
+const HELD_BACK: &str = "the server wants a longer period between notifications (pmin, or 1/0/2) than messages have: the device holds them \
+                         back";
+/// Answers that are remembered for each device at least.
+const ANSWERS: usize = 8;
 /// Bytes of answers that may wait for room in the kernel.
 const MOST_ANSWERS: usize = 1 << 20;
 
@@ -87,6 +92,10 @@ pub struct Devices {
     uploading: usize,
     /// Whether the message ids of a device have come round too soon.
     ids_came_round: bool,
+    /// Whether a device held a message back, since its server wants it so.
+    holds_back: bool,
+    /// Answers that found no room.
+    answers_lost: u64,
     random: Random,
     /// Who is observed among the registered.
     observed: ObservedDevices,
@@ -250,7 +259,7 @@ impl Devices {
             port: address.port(),
             block_size: plan.coap.block_size.unwrap_or(BLOCK),
             bootstrap_port: bootstrap.filter(|_| plan.lwm2m.bootstrap).map(|address| address.port()),
-            answered: Answered::default(),
+            answered: Answered::with_room(ANSWERS * owned as usize),
             timers: Timers::new(),
             outgoing: Vec::new(),
             answers: Vec::new(),
@@ -265,6 +274,8 @@ impl Devices {
             waiting: 0,
             uploading: 0,
             ids_came_round: false,
+            holds_back: false,
+            answers_lost: 0,
             random,
             observed: ObservedDevices::default(),
             traffic: Traffic::default(),
@@ -335,6 +346,14 @@ impl Devices {
     pub fn tick(&mut self, now: Nanos, events: &mut Vec<Event>) {
         if std::mem::take(&mut self.ids_came_round) {
             events.push(Event::Incident { reason: TOO_SOON.to_owned() });
+        }
+        if std::mem::take(&mut self.holds_back) {
+            events.push(Event::Incident { reason: HELD_BACK.to_owned() });
+        }
+        let times = std::mem::take(&mut self.answers_lost);
+        if times > 0 {
+            let reason = "answers of devices found no room at our socket".to_owned();
+            events.push(Event::Incidents { reason, times });
         }
         while let Some((at, slot, wake)) = self.timers.due(now) {
             match wake {
@@ -407,7 +426,9 @@ impl Devices {
     pub fn keep(&mut self, mut unsent: Vec<Outgoing>) {
         // A server that takes nothing for long asks again for what it wanted.
         if self.answers.len() > MOST_ANSWERS {
+            let before = unsent.len();
             unsent.retain(|outgoing| matches!(outgoing, Outgoing::Exchange(..)));
+            self.answers_lost += (before - unsent.len()) as u64;
         }
         if !unsent.iter().any(|outgoing| matches!(outgoing, Outgoing::Answer(..))) {
             self.answers.clear();
@@ -472,7 +493,7 @@ impl Devices {
                 self.traffic.request_packets += 1;
                 events.push(Event::Sent { device, sequence, at, content, packet });
             }
-            (true, Purpose::Value, _) => self.traffic.value_notifications += 1,
+            (true, Purpose::Value | Purpose::Notify(None), _) => self.traffic.value_notifications += 1,
             (true, ..) => {}
         }
         if is_confirmable {

@@ -236,7 +236,11 @@ impl Lwm2mDriver {
         for _ in 0..READINGS {
             match self.hub.read(ready, &mut scratch, self.clock, &mut self.traffic) {
                 Ok(Reading::Foreign) => events.push(Event::Stray),
-                Ok(Reading::Late) => {}
+                Ok(Reading::Late) => {
+                    let reason =
+                        "a datagram of the server went to a port that a device had before (`nat_rebinding`)";
+                    events.push(Event::Incident { reason: reason.to_owned() });
+                }
                 Ok(Reading::Datagram(datagram)) => {
                     let bytes = scratch.get(..datagram.length).unwrap_or_default();
                     self.take(&datagram, bytes, events);

@@ -60,10 +60,10 @@ impl Objects {
         self.below(path).first().filter(|own| own.path == path)
     }
 
-    /// The resource with that number in any instance of the object: what a further instance has is like it.
+    /// The resource at a path; of an instance that was created, the one with that number in any other instance of the object.
     pub fn like(&self, path: Path) -> Option<&Resource> {
-        let object = self.below(path.up_to(1));
-        object.iter().find(|own| own.path.resource_id() == path.resource_id())
+        let is_like = |own: &&Resource| own.path.resource_id() == path.resource_id();
+        self.at(path).or_else(|| self.below(path.up_to(1)).iter().find(is_like))
     }
 
     /// Values as their resources hold them; those of no known resource are bytes.

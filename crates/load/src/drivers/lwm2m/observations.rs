@@ -57,6 +57,8 @@ pub struct Observation {
     /// What it had then, and when it is looked whether that has changed.
     pub content: Content,
     pub look_at: Nanos,
+    /// Whether a change in the shortest period is to be notified of when that ends, whatever there is then.
+    pub owed: bool,
     token: [u8; LONGEST_TOKEN],
     token_length: u8,
 }
@@ -87,6 +89,7 @@ impl Observation {
             notified: 0,
             content,
             look_at: now,
+            owed: false,
             token: room,
             token_length,
         }
@@ -99,12 +102,17 @@ impl Observation {
 
     /// Notes a further notification with that id, and gives the observation as that has it.
     pub fn notified(&mut self, id: u16, now: Nanos) -> Observation {
-        (self.number, self.notified_at) = ((self.number + 1) % NUMBERS, now);
+        (self.number, self.notified_at, self.owed) = ((self.number + 1) % NUMBERS, now, false);
         if let Some(place) = self.ids.get_mut(self.notified as usize % REMEMBERED) {
             *place = id;
         }
         self.notified = self.notified.wrapping_add(1);
         self.clone()
+    }
+
+    /// Whether it takes the place of another one.
+    fn replaces(&self, known: &Observation) -> bool {
+        known.port == self.port && (known.token() == self.token() || known.paths == self.paths)
     }
 
     /// Whether one of its newest notifications had that id.
@@ -121,11 +129,9 @@ impl Observations {
     /// Adds one. What has the same port and token takes the place of what had them (RFC 7641 section 4.1), and so does what has the same
     /// port and path: a server that forgot a token observes anew. Its numbers go on from there (section 4.4); the first one of them.
     pub fn add(&mut self, mut new: Observation) -> u32 {
-        let replaced = |known: &Observation| {
-            known.port == new.port && (known.token() == new.token() || known.paths == new.paths)
-        };
-        let before = self.0.iter().filter(|known| replaced(known)).map(|known| known.number + 1).max();
-        self.0.retain(|known| !replaced(known));
+        let replaced = self.0.iter().filter(|known| new.replaces(known));
+        let before = replaced.map(|known| known.number + 1).max();
+        self.0.retain(|known| !new.replaces(known));
         new.number = before.unwrap_or(0) % NUMBERS;
         let number = new.number;
         self.0.push(new);
@@ -145,9 +151,9 @@ impl Observations {
         self.0.retain(|known| !known.was_notified(id));
     }
 
-    /// Takes away what observes that path or something below it.
-    pub fn cancel_below(&mut self, path: Path) {
-        self.0.retain(|known| !known.paths.all().iter().all(|own| path.covers(own)));
+    /// Takes away those that are over.
+    pub fn end(&mut self, is_over: impl FnMut(&mut Observation) -> bool) -> Vec<Observation> {
+        self.0.extract_if(.., is_over).collect()
     }
 
     /// Forgets all: the device registers anew.
@@ -155,9 +161,9 @@ impl Observations {
         self.0.clear();
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.0.len()
+    /// How many there are beside those whose place a new one takes.
+    pub fn count_beside(&self, new: &Observation) -> usize {
+        self.0.iter().filter(|known| !new.replaces(known)).count()
     }
 
     /// Whether somebody is to be notified of a change there.
@@ -219,13 +225,13 @@ mod tests {
         all.add(observation("/3303/0/5700", b"a"));
         (100..110).for_each(|id| _ = all.at(0).unwrap().notified(id, Nanos::ZERO));
         all.cancel_notified(0);
-        assert_eq!(all.count(), 1, "no notification had that id");
+        assert_eq!(all.0.len(), 1, "no notification had that id");
         all.cancel_notified(103);
-        assert_eq!(all.count(), 0);
+        assert_eq!(all.0.len(), 0);
         all.add(observation("/3303/0/5700", b"a"));
         (0..20).for_each(|id| _ = all.at(0).unwrap().notified(id, Nanos::ZERO));
         all.cancel_notified(3);
-        assert_eq!(all.count(), 1, "that is too long ago");
+        assert_eq!(all.0.len(), 1, "that is too long ago");
     }
 
     #[test]

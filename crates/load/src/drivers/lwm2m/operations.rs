@@ -10,12 +10,10 @@ use plimsoll_codec::coap::{Block, Message, code, option};
 use plimsoll_codec::lwm2m::{Attributes, Given, Kind, Path, format, link, payload};
 
 /// Objects whose instances belong to the device itself: nobody creates or deletes them (security, server, device, firmware).
-const OWN_OBJECTS: [u16; 4] = [own::SECURITY, SERVER, 3, 5];
+const OWN_OBJECTS: [u16; 4] = [own::SECURITY, own::SERVER, 3, 5];
 /// The resource that restarts the device when it is executed.
 const REBOOT: Path = Path::resource(3, 0, 4);
-/// The object of servers, and its resources that concern the registration: its lifetime, and what renews it when it is executed.
-const SERVER: u16 = 1;
-const LIFETIME: u16 = 1;
+/// The resource of the object of servers that renews the registration when it is executed.
 const RENEW: u16 = 8;
 
 /// What a server may have of one device: observations, paths of one request, and values that it wrote.
@@ -44,6 +42,8 @@ pub struct Reply {
     pub block1: Option<Block>,
     /// What the device does next.
     pub then: Then,
+    /// Whether it renews its registration besides.
+    pub updates: bool,
 }
 
 /// What a device does after it has answered.
@@ -56,8 +56,6 @@ pub enum Then {
     Notify,
     /// It looks whether what is observed has changed.
     Look,
-    /// It renews its registration.
-    Update,
     /// It renews it and lists its objects, which have changed.
     List,
     /// It is bootstrapped, and registers.
@@ -85,6 +83,8 @@ pub struct Served<'a> {
     pub preferred: u16,
     /// Bytes of a block of an answer.
     pub block_size: u16,
+    /// The version of LwM2M that it speaks, as text.
+    pub version: &'static str,
 }
 
 impl Reply {
@@ -99,6 +99,7 @@ impl Reply {
             tag: None,
             block1: None,
             then: Then::Nothing,
+            updates: false,
         }
     }
 
@@ -193,12 +194,19 @@ impl Served<'_> {
             Paths::One(_) => format::TLV,
             Paths::Several(_) => format::SENML_CBOR,
         };
-        let content_format = accept.unwrap_or(preferred);
+        let mut content_format = accept.unwrap_or(preferred);
         if base == Path::ROOT && !format::OF_SEVERAL_PATHS.contains(&content_format) {
             return refused(code::NOT_ACCEPTABLE);
         }
         let entries = self.objects.entries(&given);
-        if !payload::write(content_format, base, &entries, out) {
+        let mut is_carried = payload::write(content_format, base, &entries, out);
+        if !is_carried && accept.is_none() {
+            // A server that names no format takes any, and TLV carries everything.
+            out.clear();
+            content_format = format::TLV;
+            is_carried = payload::write(content_format, base, &entries, out);
+        }
+        if !is_carried {
             return refused(code::NOT_ACCEPTABLE);
         }
         let reply = Reply { content_format: Some(content_format), ..Reply::of(code::CONTENT) };
@@ -208,11 +216,11 @@ impl Served<'_> {
     fn observe(&mut self, paths: Paths, accept: Option<u16>, token: &[u8], out: &mut Vec<u8>) -> Reply {
         let (reply, content) = self.read_content(&paths, accept, out);
         let (Some(content_format), Some(content)) = (reply.content_format, content) else { return reply };
-        if self.observations.count() >= MOST_OBSERVATIONS {
+        let wanted = Observation::new(paths, (self.port, token), (content_format, content), self.now);
+        if self.observations.count_beside(&wanted) >= MOST_OBSERVATIONS {
             // Read, and not observed, as RFC 7641 section 4.1 allows.
             return reply;
         }
-        let wanted = Observation::new(paths, (self.port, token), (content_format, content), self.now);
         Reply { observe: Some(self.observations.add(wanted)), ..reply }.then(Then::Notify)
     }
 
@@ -248,7 +256,7 @@ impl Served<'_> {
         }
     }
 
-    pub(super) fn discover(&self, path: Path, out: &mut Vec<u8>) -> Reply {
+    fn discover(&self, path: Path, out: &mut Vec<u8>) -> Reply {
         let values = self.values();
         if !values.has(path) {
             return Reply::of(code::NOT_FOUND);
@@ -295,6 +303,10 @@ impl Served<'_> {
         }
         let one = |(path, given): (Path, Given<'_>)| {
             let resource = self.objects.like(path.up_to(3)).ok_or(code::NOT_FOUND)?;
+            if path.depth() > 3 {
+                // Each resource here has one value, and no instances.
+                return Err(code::METHOD_NOT_ALLOWED);
+            }
             let kind = resource.kind().filter(|_| resource.is_writable).ok_or(code::METHOD_NOT_ALLOWED)?;
             Ok((path, given.as_kind(kind).ok_or(code::BAD_REQUEST)?.into()))
         };
@@ -304,8 +316,13 @@ impl Served<'_> {
     /// Whether a device may keep these values beside what was written before. An image is kept by nobody.
     pub(super) fn has_room_for(&self, given: &[(Path, Given<'_>)]) -> bool {
         let (values, bytes) = self.own.count_written();
-        let kept = given.iter().filter(|(path, _)| *path != firmware::PACKAGE);
-        let new: usize = kept.map(|(_, value)| value.length()).sum();
+        let kept = || given.iter().filter(|(path, _)| *path != firmware::PACKAGE);
+        let new: usize = kept().map(|(_, value)| value.length()).sum();
+        // What takes the place of an earlier value takes its room.
+        let replaced: Vec<usize> =
+            kept().filter_map(|(path, _)| self.own.written(*path)).map(Given::length).collect();
+        let values = values.saturating_sub(replaced.len());
+        let bytes = bytes.saturating_sub(replaced.iter().sum());
         given.len() + values <= MOST_WRITTEN && new + bytes <= MOST_BYTES
     }
 
@@ -327,20 +344,24 @@ impl Served<'_> {
         if written.iter().any(|(path, _)| !self.values().has(path.up_to(2))) {
             return Reply::of(code::NOT_FOUND);
         }
-        let of_server = |path: Path| path.object() == Some(SERVER) && path.resource_id() == Some(LIFETIME);
+        let is_lifetime =
+            |path: Path| path.object() == Some(own::SERVER) && path.resource_id() == Some(own::LIFETIME);
+        let updates = written.iter().any(|(path, _)| is_lifetime(*path));
+        if request.code == code::PUT && path.depth() == 2 {
+            // It takes the place of all that was written there (1.1 core, section 6.3.3).
+            self.own.forget(path);
+        }
         let mut then = Then::Look;
         for (path, value) in written {
             if let Some(order) = firmware::order_of_write(path, &value) {
                 then = Then::Firmware(order);
-            } else if of_server(path) {
-                then = Then::Update;
             }
             // An image is read by nobody.
             if path != firmware::PACKAGE {
                 self.own.write(path, value);
             }
         }
-        Reply::of(code::CHANGED).then(then)
+        Reply { updates, ..Reply::of(code::CHANGED) }.then(then)
     }
 
     fn write_attributes(&mut self, path: Path, request: &Message<'_>) -> Reply {
@@ -380,7 +401,7 @@ impl Served<'_> {
                     return Reply::of(code::METHOD_NOT_ALLOWED);
                 }
                 _ if path == firmware::UPDATE => Then::Firmware(firmware::Order::Install),
-                [SERVER, _, RENEW] => Then::Update,
+                [own::SERVER, _, RENEW] => return Reply { updates: true, ..Reply::of(code::CHANGED) },
                 _ => Then::Nothing,
             }),
         }
@@ -421,14 +442,13 @@ impl Served<'_> {
             return Reply::of(code::NOT_FOUND);
         }
         self.own.delete(path);
-        self.observations.cancel_below(path);
         Reply::of(code::DELETED).then(Then::List)
     }
 }
 
 /// Whether a device can do what the options of a request ask: those that must not be ignored have odd numbers (RFC 7252 section
 /// 5.4.1).
-fn is_understood(request: &Message<'_>) -> bool {
+pub(super) fn is_understood(request: &Message<'_>) -> bool {
     const KNOWN: [u16; 7] = [
         option::URI_HOST,
         option::URI_PORT,
@@ -441,7 +461,7 @@ fn is_understood(request: &Message<'_>) -> bool {
     request.options().all(|(number, _)| number.is_multiple_of(2) || KNOWN.contains(&number))
 }
 
-/// What a device registers: its instances as links.
+/// What a device registers, as links.
 pub fn registered(values: &Values<'_>) -> String {
-    links(values.instances(Path::ROOT).into_iter().filter(|path| path.object() != Some(own::SECURITY)))
+    links(values.registered().into_iter())
 }

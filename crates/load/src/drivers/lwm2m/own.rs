@@ -1,13 +1,16 @@
 //! What a server has changed at one device: values, instances, and when it wants to be notified. Most devices have nothing of that
 //! kind, and take no memory for it.
 
-use super::objects::Objects;
+use super::objects::{Objects, Resource};
 use super::observations::Paths;
 use plimsoll_codec::lwm2m::{Attributes, Given, Path};
 use plimsoll_model::Nanos;
 
 /// The object of what a device knows of its servers.
 pub const SECURITY: u16 = 0;
+/// The object of servers, and its resource with the lifetime of the registration, in seconds.
+pub const SERVER: u16 = 1;
+pub const LIFETIME: u16 = 1;
 /// The periods between notifications that hold where no attribute says otherwise.
 const LEAST_PERIOD: Path = Path::resource(1, 0, 2);
 const MOST_PERIOD: Path = Path::resource(1, 0, 3);
@@ -69,10 +72,25 @@ impl Values<'_> {
         }
     }
 
-    /// Whether the device has something at that path.
+    /// Whether the device has something at that path. An object is there without any instance, too.
     pub fn has(&self, path: Path) -> bool {
-        let shared = self.objects.below(path).iter().any(|resource| !self.own.is_deleted(resource.path));
+        let is_object = path.depth() == 1;
+        let is_there = |own: &Resource| is_object || !self.own.is_deleted(own.path);
+        let shared = self.objects.below(path).iter().any(is_there);
         shared || self.own.has_created(path) || self.own.all_written().iter().any(|(own, _)| path.covers(own))
+    }
+
+    /// What the device registers: its instances, and objects that have none (1.0 core, section 5.3.1).
+    pub fn registered(&self) -> Vec<Path> {
+        let mut registered = self.instances(Path::ROOT);
+        let empty = self.objects.below(Path::ROOT).iter().map(|resource| resource.path.up_to(1));
+        let empty: Vec<Path> =
+            empty.filter(|object| !registered.iter().any(|own| object.covers(own))).collect();
+        registered.extend(empty);
+        registered.sort_unstable();
+        registered.dedup();
+        registered.retain(|path| path.object() != Some(SECURITY));
+        registered
     }
 
     /// The instances of objects that the device has at or below a path, in their order.
@@ -136,6 +154,13 @@ impl Own {
         match written.iter_mut().find(|(own, _)| *own == path) {
             Some((_, known)) => *known = value,
             None => written.push((path, value)),
+        }
+    }
+
+    /// Forgets what was written at or below a path.
+    pub fn forget(&mut self, path: Path) {
+        if let Some(changes) = &mut self.0 {
+            changes.written.retain(|(own, _)| !path.covers(own));
         }
     }
 

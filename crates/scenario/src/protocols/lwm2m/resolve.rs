@@ -121,6 +121,11 @@ fn check_send(lwm2m: &Lwm2m, context: &mut Context<'_>) {
         let help = "write `senml_cbor` or `senml_json`, or leave it out";
         context.error_with_help("lwm2m.format", "what devices send of themselves is SenML", help);
     }
+    let of_message = lwm2m.message.as_ref().and_then(|message| message.format);
+    if matches!(of_message, Some(ValueFormat::Tlv | ValueFormat::Text | ValueFormat::Opaque)) {
+        let help = "write `senml_cbor` or `senml_json`, or leave it out";
+        context.error_with_help("lwm2m.message.format", "what devices send of themselves is SenML", help);
+    }
 }
 
 /// Reports what CoAP has and devices that speak LwM2M have not.
@@ -143,10 +148,12 @@ fn check_way(scenario: &Scenario, platform: Option<&PlatformPlan>, context: &mut
     }
 }
 
-const HOW: &str = "write object, instance and resource, such as `3303/0/5700`";
+const HOW: &str =
+    "write object, instance and resource, such as `3303/0/5700`; object 0 belongs to bootstrap servers";
 
+/// The path of a resource. Object 0 is what a device knows of its servers, which nobody else sees.
 fn resource_path(text: &str) -> Option<Path> {
-    Path::parse(text).filter(|path| path.depth() == 3)
+    Path::parse(text).filter(|path| path.depth() == 3 && path.object() != Some(0))
 }
 
 /// Reports a message that its resource or a datagram cannot hold.
@@ -208,7 +215,8 @@ fn resources(
         }
         let Some(value) = value(written, (&at, columns), context) else { continue };
         if !named.insert(path) {
-            context.error(&at, "this resource stands here twice");
+            let help = "keep one: `/3303/0/5700` and `3303/0/5700` are the same";
+            context.error_with_help(&at, "this resource stands here twice", help);
         }
         resources.retain(|own| own.path != path);
         let is_writable = matches!(written, Resource::Detailed(detailed) if detailed.writable);
@@ -291,8 +299,12 @@ fn detailed(
 ) -> Option<ValuePlan> {
     let Detailed { value, sine, uniform, walk, feed, execute, writable: _ } = detailed;
     let range = |(min, max): (f64, f64), spans: &[Nanos], context: &mut Context<'_>| {
-        if min > max || spans.iter().any(|span| *span <= Nanos::ZERO) {
-            context.error(at, "the lowest value is above the highest, or its time is none");
+        if min > max {
+            let help = format!("write `min: {max}` and `max: {min}`, if you meant these");
+            context.error_with_help(at, "the lowest value is above the highest", help);
+        }
+        if spans.iter().any(|span| *span <= Nanos::ZERO) {
+            context.error_with_help(at, "`every` or `period` is no time", "write such as `10s`");
         }
         (min, max)
     };
@@ -308,7 +320,7 @@ fn detailed(
         }
         (None, None, None, Some(Walk { min, max, step, every }), None, false) => {
             if !step.is_finite() || *step < 0.0 {
-                context.error(at, "the size of a step is none");
+                context.error_with_help(at, "the size of a step is below zero", "write such as `step: 0.5`");
             }
             (Change::Walk { range: range((*min, *max), &[every.0], context), step: *step }, every)
         }

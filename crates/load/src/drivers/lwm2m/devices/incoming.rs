@@ -4,9 +4,12 @@ use super::{Devices, Event, Exchange, Outgoing, Purpose};
 use crate::drivers::coap::answered::RequestKey;
 use crate::drivers::lwm2m::blocks::{self, Taken, Upload};
 use crate::drivers::lwm2m::firmware::{Order, Outcome};
+use crate::drivers::lwm2m::observations::Observation;
 use crate::drivers::lwm2m::operations::{Reply, Served, Then};
+use crate::drivers::lwm2m::own::Values;
 use plimsoll_codec::coap::{Kind, LARGEST_DATAGRAM, Message, code, option};
 use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::Lwm2mPlan;
 
 /// Bytes that servers have written to devices of a thread in blocks, and not ended yet.
 const MOST_UPLOADING: usize = 64 << 20;
@@ -140,19 +143,22 @@ impl Devices {
         at: Nanos,
         events: &mut Vec<Event>,
     ) {
-        if answer.kind == Kind::Confirmable {
-            self.say((slot, port), Kind::Acknowledgement, answer.id);
-        }
         let place = self.exchanges.of_token(answer.token);
-        let is_asked =
-            |own: &Exchange| own.device == slot && own.sendings > 0 && !own.purpose.is_notification();
+        let is_asked = |own: &Exchange| {
+            own.device == slot && own.port == port && own.sendings > 0 && !own.purpose.is_notification()
+        };
         let place = place.filter(|place| self.exchanges.get(*place).is_some_and(is_asked));
+        // To a request that was repeated there may be several answers; nobody waits for that to the last one.
+        let is_late =
+            || answer.token.len() == GOODBYE || place.is_none() && self.exchanges.is_past(answer.token);
+        let is_ours = place.is_some() || is_late();
+        if answer.kind == Kind::Confirmable {
+            // What nobody asked for is rejected (RFC 7252 section 4.2).
+            let kind = if is_ours { Kind::Acknowledgement } else { Kind::Reset };
+            self.say((slot, port), kind, answer.id);
+        }
         let Some(place) = place else {
-            // To a request that was repeated there may be several answers; nobody waits for that to the last one.
-            let is_late = answer.token.len() == GOODBYE || self.exchanges.is_past(answer.token);
-            if !is_late {
-                events.push(Event::Stray);
-            }
+            events.extend((!is_ours).then_some(Event::Stray));
             return;
         };
         if let Some(own) = self.exchanges.get(place).filter(|own| own.sendings == 1 && !own.is_acknowledged) {
@@ -186,6 +192,7 @@ impl Devices {
         payload.clear();
         let was_observed = self.is_observed(slot);
         let reply = self.serve_in_blocks((slot, port), request, at, &mut payload);
+        let deleted = self.end_deleted(slot, reply.then);
         if was_observed && !self.is_observed(slot) {
             events.push(Event::Incident { reason: no_more_observed(request.code).to_owned() });
         }
@@ -195,7 +202,11 @@ impl Devices {
         let answer = (!is_reading || reply.observe.is_some())
             .then(|| self.answers.get(begin..).unwrap_or_default().to_vec());
         self.payload = payload;
+        deleted.iter().for_each(|ended| self.notify_of_deletion(slot, ended, at));
         self.after(slot, reply.then, at, events);
+        if reply.updates {
+            self.update(slot, false, at);
+        }
         let Some(answer) = answer else { return };
         // What has a device register anew may be repeated in its next life.
         let lives_now = self.devices.get(slot as usize).map_or(0, |own| own.lives);
@@ -203,6 +214,16 @@ impl Devices {
             self.answered.remember(RequestKey::of(request, (slot, lives_now, port)), answer.clone(), at);
         }
         self.answered.remember(key, answer, at);
+    }
+
+    /// Takes away the observations of what a request has deleted.
+    fn end_deleted(&mut self, slot: u32, then: Then) -> Vec<Observation> {
+        let Some(own) = self.devices.get_mut(slot as usize).filter(|_| then == Then::List) else {
+            return Vec::new();
+        };
+        let values =
+            Values { objects: &self.objects, own: &own.own, device: 0, now: Nanos::ZERO, message: &[] };
+        own.observations.end(|known| !known.paths.all().iter().any(|path| values.has(*path)))
     }
 
     /// Whether somebody observes the messages of a device.
@@ -231,9 +252,12 @@ impl Devices {
         let Some(own) = self.devices.get_mut(slot as usize) else { return Reply::of(code::NOT_FOUND) };
         let upload = &mut own.rare.get_or_insert_default().upload;
         let before = upload.as_ref().map_or(0, Upload::kept);
-        let taken = blocks::take(upload, block, request);
+        let taken = blocks::take(upload, block, request, now);
         self.uploading += upload.as_ref().map_or(0, Upload::kept);
         self.uploading -= before;
+        if self.uploading > MOST_UPLOADING {
+            self.forget_given_up(now);
+        }
         if self.uploading > MOST_UPLOADING {
             self.forget_upload(slot);
             return Reply { block1: Some(block), ..Reply::of(code::TOO_LARGE) };
@@ -261,6 +285,17 @@ impl Devices {
         self.uploading -= upload.as_ref().map_or(0, Upload::kept);
     }
 
+    /// The same of all that was given up.
+    fn forget_given_up(&mut self, now: Nanos) {
+        for slot in 0..self.devices.len() as u32 {
+            let rare = self.devices.get(slot as usize).and_then(|own| own.rare.as_ref());
+            let upload = rare.and_then(|rare| rare.upload.as_ref());
+            if upload.is_some_and(|upload| upload.is_given_up(now)) {
+                self.forget_upload(slot);
+            }
+        }
+    }
+
     fn serve(
         &mut self,
         (slot, port): (u32, u16),
@@ -271,7 +306,9 @@ impl Devices {
         let device = self.number(slot);
         let mut message = std::mem::take(&mut self.content);
         message.clear();
-        let newest = self.devices.get(slot as usize).and_then(|own| own.newest);
+        // Only who reads it needs it.
+        let is_read = matches!(request.code, code::GET | code::FETCH);
+        let newest = self.devices.get(slot as usize).and_then(|own| own.newest).filter(|_| is_read);
         if let Some(sequence) = newest {
             self.contents.render(device, sequence, &mut message);
         }
@@ -279,10 +316,20 @@ impl Devices {
             Some(own) => {
                 let (observations, own) = (&mut own.observations, &mut own.own);
                 let objects = &self.objects;
-                let (preferred, block_size) = (self.plan.format, self.block_size);
-                let message = message.as_slice();
-                let mut served =
-                    Served { objects, own, observations, device, now, message, port, preferred, block_size };
+                let Lwm2mPlan { format: preferred, version, .. } = self.plan;
+                let (message, block_size) = (message.as_slice(), self.block_size);
+                let mut served = Served {
+                    objects,
+                    own,
+                    observations,
+                    device,
+                    now,
+                    message,
+                    port,
+                    preferred,
+                    block_size,
+                    version,
+                };
                 match self.bootstrap_port {
                     Some(known) if known == port => served.bootstrap(request, payload),
                     _ => served.serve(request, payload),
@@ -354,12 +401,11 @@ impl Devices {
             }
             Then::Register => self.bootstrapped(slot, now, events),
             Then::Firmware(order) => self.ordered(slot, order, now, events),
-            Then::Update => {
-                self.update(slot, false, now);
-                // The same request may have written what is observed.
+            Then::List => {
+                self.update(slot, true, now);
+                // Who observes the object sees what was created or deleted in it.
                 self.after(slot, Then::Look, now, events);
             }
-            Then::List => self.update(slot, true, now),
             Then::Restart => self.restart(slot, now, events),
         }
     }

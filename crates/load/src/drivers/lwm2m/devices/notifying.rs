@@ -1,6 +1,6 @@
 //! How devices notify whoever observes them: the way of a notification, and when a value is worth one.
 
-use super::{Devices, Purpose, Standing};
+use super::{Devices, Outgoing, Purpose, Standing};
 use crate::drivers::lwm2m::blocks;
 use crate::drivers::lwm2m::conditions::{self, Content, Next};
 use crate::drivers::lwm2m::observations::{Observation, Paths};
@@ -46,6 +46,16 @@ impl Devices {
         }
         self.send(place);
         true
+    }
+
+    /// Tells who observed what a server has deleted that it is no more (RFC 7641 section 3.2).
+    pub(super) fn notify_of_deletion(&mut self, slot: u32, ended: &Observation, now: Nanos) {
+        let id = self.take_id(slot, now);
+        let begin = self.answers.len();
+        let (code, token) = (code::NOT_FOUND, ended.token());
+        let (kind, options, payload) = (Kind::NonConfirmable, &[][..], &[][..]);
+        Message { kind, code, id, token, options, payload }.encode(&mut self.answers);
+        self.outgoing.push(Outgoing::Answer(slot, ended.port, begin..self.answers.len()));
     }
 
     /// Has a device look at what is observed as soon as it can.
@@ -113,21 +123,23 @@ impl Devices {
             }
             None => known.content,
         };
-        let mut next = conditions::next(&attributes, (known.content, known.notified_at), (content, now));
+        let mut next =
+            conditions::next(&attributes, (known.content, known.notified_at), (content, now), known.owed);
         if next == Next::Notify {
             self.notify_of_value((slot, place), content, &mut bytes, now);
-            next = conditions::next(&attributes, (content, now), (content, now));
+            next = conditions::next(&attributes, (content, now), (content, now), false);
         }
         let changes =
             known.paths.all().iter().filter_map(|path| self.objects.next_change(*path, device, now));
         let changes = changes.min().unwrap_or(Nanos::MAX);
         let wanted = match next {
-            Next::LookAt(at) => at,
+            Next::LookAt(at) | Next::NotifyAt(at) => at,
             Next::Notify => now,
         };
         let own = self.devices.get_mut(slot as usize);
         if let Some(known) = own.and_then(|own| own.observations.at(place)) {
             known.look_at = wanted.min(changes);
+            known.owed |= matches!(next, Next::NotifyAt(_));
         }
         (self.payload, self.content) = (bytes, message);
     }

@@ -32,7 +32,7 @@ impl Devices {
         }
         let mut transfer = Box::<Transfer>::default();
         (transfer.options, transfer.body) = (self.options.clone(), links);
-        let room = Room { largest: None, block_size: Some(size), takes_many: false };
+        let room = Room { largest: None, block_size: Some(size), takes_many: false, over_stream: false };
         transfer.begin(Order::default(), code::POST, room);
         self.post_block((slot, purpose), transfer, begun_at, now);
     }

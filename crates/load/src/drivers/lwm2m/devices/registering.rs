@@ -4,14 +4,12 @@ use super::posting::Posted;
 use super::{Devices, Event, Outgoing, Purpose, Standing};
 use crate::drivers::lwm2m::firmware::{STATE, State};
 use crate::drivers::lwm2m::operations::registered;
+use crate::drivers::lwm2m::own;
 use crate::drivers::lwm2m::registration;
 use plimsoll_codec::coap::{Kind, Message, code};
 use plimsoll_codec::lwm2m::{Given, Path};
 use plimsoll_model::Nanos;
 
-/// The object of servers, and its resource with the lifetime of the registration, in seconds.
-const SERVER: u16 = 1;
-const LIFETIME: u16 = 1;
 /// Longest lifetime that is kept: a century.
 const LONGEST_LIFETIME: i64 = 100 * 366 * 86_400;
 
@@ -188,11 +186,13 @@ impl Devices {
     /// How long a registration holds: what a server wrote, else what is planned.
     fn lifetime(&self, slot: u32) -> Nanos {
         let seconds = |(path, value): &(Path, Given<'_>)| match value {
-            Given::Integer(seconds) if path.resource_id() == Some(LIFETIME) && *seconds > 0 => Some(*seconds),
+            Given::Integer(seconds) if path.resource_id() == Some(own::LIFETIME) && *seconds > 0 => {
+                Some(*seconds)
+            }
             _ => None,
         };
         let own = self.devices.get(slot as usize);
-        let written = own.and_then(|own| own.own.of_object(SERVER).find_map(seconds));
+        let written = own.and_then(|own| own.own.of_object(own::SERVER).find_map(seconds));
         written.map_or(self.plan.lifetime, |seconds| Nanos::from_secs(seconds.min(LONGEST_LIFETIME)))
     }
 

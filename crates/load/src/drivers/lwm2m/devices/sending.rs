@@ -50,6 +50,7 @@ impl Devices {
         let pmin = own.own.attributes(message).pmin.unwrap_or(0);
         let (may_at, has_notified) = (notified_at + Nanos::from_secs(i64::from(pmin)), own.newest.is_some());
         if pmin > 0 && has_notified && may_at > now {
+            self.holds_back |= own.notifies_at != may_at;
             own.notifies_at = may_at;
             self.wake(slot);
             return None;

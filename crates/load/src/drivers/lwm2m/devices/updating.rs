@@ -101,7 +101,13 @@ impl Devices {
                 format!("the server answered {}.{:02} to a request for it", status / 100, status % 100);
             return self.download_failed(slot, Outcome::InvalidUri, &reason, events);
         }
-        let block = answer.block(option::BLOCK2).unwrap_or(Block::new(0, false, download.block_size));
+        let block = match (answer.option(option::BLOCK2), answer.block(option::BLOCK2)) {
+            (Some(_), None) => {
+                let reason = "the server answered with a block of no size";
+                return self.download_failed(slot, Outcome::ConnectionLost, reason, events);
+            }
+            (_, block) => block.unwrap_or(Block::new(0, false, download.block_size)),
+        };
         let tag = answer.option(option::ETAG).map(Box::from);
         if download.block > 0 && tag.is_some() && download.tag.is_some() && tag != download.tag {
             // Another image is there now.
