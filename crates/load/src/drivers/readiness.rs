@@ -34,13 +34,13 @@ pub struct Readiness {
 pub struct Ready {
     /// Whose it is.
     pub slot: u32,
-    /// The how manieth of that client.
+    /// Its number among the sockets of that client.
     pub generation: u32,
     /// Ready for what.
     pub flags: EventFlags,
 }
 
-/// What a socket is registered with: whose it is, and the how manieth of that client, so that events of an earlier one are
+/// What a socket is registered with: whose it is, and its number among those of that client, so that events of an earlier one are
 /// known.
 pub fn data(slot: u32, generation: u32) -> u64 {
     u64::from(slot) << 32 | u64::from(generation)

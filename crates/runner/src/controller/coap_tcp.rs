@@ -146,6 +146,8 @@ struct Connection {
     next_token: u32,
     /// Bytes of a message that the platform takes, where it has said so.
     most: Option<u32>,
+    /// Whether the platform takes no further requests over it.
+    is_released: bool,
 }
 
 /// A message that came.
@@ -177,7 +179,8 @@ impl Connection {
                 None => return Ok(None),
             },
         };
-        let mut connection = Connection { address, stream, came: Vec::new(), next_token: 1, most: None };
+        let mut connection =
+            Connection { address, stream, came: Vec::new(), next_token: 1, most: None, is_released: false };
         if plan.coap.csm {
             let mut list = OptionList::new();
             list.add_number(signal::MAX_MESSAGE_SIZE, LARGEST_ANSWER as u32);
@@ -200,7 +203,7 @@ impl Connection {
         Ok(Some(connection))
     }
 
-    /// Whether the platform has not closed it since the last answer.
+    /// Whether the platform takes requests over it: it has neither closed nor released it since the last answer.
     fn is_there(&mut self) -> bool {
         let mut room = vec![0; READ_SIZE];
         let _ = self.stream.socket().set_nonblocking(true);
@@ -212,7 +215,19 @@ impl Connection {
             }
         };
         let _ = self.stream.socket().set_nonblocking(false);
-        is_there
+        is_there && !self.is_released && !self.has_come_to_its_end()
+    }
+
+    /// Whether what has come, and was not looked at, ends the connection.
+    fn has_come_to_its_end(&self) -> bool {
+        let mut rest = &self.came[..];
+        while let Ok(Frame::Message(message, length)) = stream::decode(rest, LARGEST_ANSWER as usize) {
+            if matches!(message.code, signal::RELEASE | signal::ABORT) {
+                return true;
+            }
+            rest = rest.get(length..).unwrap_or_default();
+        }
+        false
     }
 
     /// Asks, and takes the answer with all its blocks; `None` where the user stops the run before it has come.
@@ -288,7 +303,8 @@ impl Connection {
                 match came.code {
                     signal::PING => self.say(signal::PONG, &came.token, &OptionList::new())?,
                     signal::ABORT => return Err(reasons::aborted(&came.payload)),
-                    signal::RELEASE => return Err("the platform released the connection".into()),
+                    // What was asked before is answered (RFC 8323 section 5.5).
+                    signal::RELEASE => self.is_released = true,
                     code if code >> 5 == 0 && code != code::EMPTY => {
                         self.say(code::NOT_FOUND, &came.token, &OptionList::new())?;
                     }
@@ -300,6 +316,7 @@ impl Connection {
                 return Ok(None);
             }
             match self.stream.read(&mut room) {
+                Ok(0) if self.is_released => return Err("the platform released the connection".into()),
                 Ok(0) => return Err(reasons::closed(self.came.len())),
                 Ok(length) => self.came.extend_from_slice(room.get(..length).unwrap_or_default()),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}

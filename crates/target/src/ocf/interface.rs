@@ -28,6 +28,8 @@ pub struct Interface {
     devices: HashMap<String, u64>,
     /// What was passed on, by the tokens that it has then.
     passed: HashMap<u64, Passed>,
+    /// Those of them that ask to be notified, by the client and its token.
+    observing: HashMap<(u64, Vec<u8>), u64>,
     next_token: u64,
 }
 
@@ -95,6 +97,7 @@ impl Interface {
             clients: HashMap::new(),
             devices: HashMap::new(),
             passed: HashMap::new(),
+            observing: HashMap::new(),
             next_token: 0,
         })
     }
@@ -116,14 +119,23 @@ impl Interface {
         if observe(request) == Some(1) {
             return self.stop_observing(client, request, to, desk);
         }
-        self.next_token += 1;
-        let token = self.next_token.to_be_bytes();
         let observes = (observe(request) == Some(0)).then(|| request.options.to_vec());
+        let own = (client, request.token.to_vec());
+        // Who asks once more under the same token is notified once (RFC 7641 section 4.1).
+        let known = self.observing.get(&own).copied().filter(|_| observes.is_some()).filter(|known| {
+            self.passed.get(known).is_some_and(|passed| passed.observes == observes && passed.to == to)
+        });
+        let number = known.unwrap_or_else(|| {
+            self.next_token += 1;
+            self.next_token
+        });
+        let token = number.to_be_bytes();
+        if observes.is_some() {
+            self.observing.insert(own, number);
+        }
         let token_of_client = request.token.to_vec();
-        self.passed.insert(
-            self.next_token,
-            Passed { client, token: token_of_client, to, observes, is_cancelled: false, then },
-        );
+        let passed = Passed { client, token: token_of_client, to, observes, is_cancelled: false, then };
+        self.passed.insert(number, passed);
         desk.seen.passed_on += 1;
         desk.note("passed_on", client, &request.path(), request.payload);
         desk.links.pass(to, &Message { token: &token, ..*request });
@@ -131,9 +143,10 @@ impl Interface {
 
     /// Passes on that a client is not to be notified any more, with the token under which it was to be.
     fn stop_observing(&mut self, client: u64, request: &Message<'_>, to: u64, desk: &mut Desk) {
-        let is_it = |passed: &Passed| passed.client == client && passed.token == request.token;
-        let found = self.passed.iter().find(|(_, passed)| is_it(passed)).map(|(token, _)| *token);
-        let Some(token) = found else { return desk.answer(client, request, code::CONTENT, None) };
+        let found = self.observing.remove(&(client, request.token.to_vec()));
+        let Some(token) = found.filter(|token| self.passed.contains_key(token)) else {
+            return desk.answer(client, request, code::CONTENT, None);
+        };
         if let Some(passed) = self.passed.get_mut(&token) {
             (passed.observes, passed.is_cancelled) = (None, true);
         }
@@ -292,6 +305,7 @@ impl Server for Interface {
             (upstream.link, upstream.again_at) = (None, desk.at + PAUSE);
         }
         self.forget(link);
+        self.observing.retain(|(client, _), _| *client != link);
         let gone: Vec<u64> = self
             .passed
             .iter()

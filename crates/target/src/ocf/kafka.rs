@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long an answer may take, and connecting.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -20,6 +20,10 @@ const CONNECTING: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often a wish to stop is looked for where nothing is to be done.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a broker may say that it cannot do something at present.
+const PATIENT: Duration = Duration::from_secs(30);
+/// The longest record that brokers take by default, less what stands around it, in bytes.
+pub const LARGEST_RECORD: usize = 1_000_000;
 /// Records of one request at most, and the bytes from which on it has enough: brokers refuse batches of more than a mebibyte.
 const MOST_RECORDS: usize = 2_000;
 const ENOUGH_BYTES: usize = 256 << 10;
@@ -155,6 +159,8 @@ struct Link {
     stream: Option<TcpStream>,
     correlation: i32,
     stop: Arc<AtomicBool>,
+    /// Whether it was told that the broker is away.
+    is_told: bool,
 }
 
 /// Why a thread ends before its work.
@@ -167,7 +173,7 @@ enum End {
 
 impl Link {
     fn open(address: SocketAddr, stop: Arc<AtomicBool>) -> io::Result<Link> {
-        let mut link = Link { address, stream: None, correlation: 0, stop };
+        let mut link = Link { address, stream: None, correlation: 0, stop, is_told: false };
         link.connect()?;
         Ok(link)
     }
@@ -211,9 +217,23 @@ impl Link {
     fn ask(&mut self, write: &dyn Fn(i32, &mut Vec<u8>)) -> Result<Vec<u8>, End> {
         loop {
             match self.try_ask(write) {
-                Ok(body) => return Ok(body),
+                Ok(body) => {
+                    self.is_told = false;
+                    return Ok(body);
+                }
                 Err(_) if self.is_stopped() => return Err(End::Stopped),
-                Err(_) => {
+                Err(cause) if cause.kind() == io::ErrorKind::InvalidData => {
+                    let told =
+                        format!("what answers at {} is no Kafka broker, or of another version", self.address);
+                    return Err(End::Failed(io::Error::other(told)));
+                }
+                Err(cause) => {
+                    if !std::mem::replace(&mut self.is_told, true) {
+                        eprintln!(
+                            "plimsoll target: Kafka at {} is away: {cause}; trying again",
+                            self.address
+                        );
+                    }
                     self.stream = None;
                     std::thread::sleep(PAUSE);
                 }
@@ -225,6 +245,27 @@ impl Link {
 /// What was asked, as it is read; what cannot be read is of another protocol or version.
 fn understood<T>(read: Result<T, kafka::Malformed>) -> Result<T, End> {
     read.map_err(|error| End::Failed(io::Error::other(format!("the broker's answer: {error}"))))
+}
+
+/// Waits while a broker cannot do something at present, but not for ever.
+struct Patience(Instant);
+
+impl Patience {
+    fn new() -> Patience {
+        Patience(Instant::now())
+    }
+
+    /// Pauses before it is tried again; whether it was tried for long enough.
+    fn is_over(&self, link: &Link) -> Result<bool, End> {
+        if link.is_stopped() {
+            return Err(End::Stopped);
+        }
+        if self.0.elapsed() >= PATIENT {
+            return Ok(true);
+        }
+        std::thread::sleep(PAUSE);
+        Ok(false)
+    }
 }
 
 /// Does orders until there will be none.
@@ -260,13 +301,13 @@ fn store(link: &mut Link, orders: &Receiver<Order>, teller: &Teller) -> Result<(
 
 /// Makes a topic, and waits until somebody leads it.
 fn create(link: &mut Link, number: u64, path: String, teller: &Teller) -> Result<(), End> {
-    let topic = topic_of(&path);
+    let (topic, patience) = (topic_of(&path), Patience::new());
     let is_new = loop {
         let body = link.ask(&|correlation, out| kafka::create_topic(&topic, correlation, out))?;
         match understood(kafka::created_topic(&body))? {
             error::NONE => break true,
             error::TOPIC_EXISTS => break false,
-            other if error::is_passing(other) => std::thread::sleep(PAUSE),
+            other if error::is_passing(other) && !patience.is_over(link)? => {}
             error => {
                 teller.tell(Event::Refused { number, error });
                 teller.wake();
@@ -280,10 +321,11 @@ fn create(link: &mut Link, number: u64, path: String, teller: &Teller) -> Result
         if partitions.iter().any(|own| own.topic == topic && own.error == error::NONE && own.leader >= 0) {
             break;
         }
-        if link.is_stopped() {
-            return Err(End::Stopped);
+        if patience.is_over(link)? {
+            teller.tell(Event::Refused { number, error: error::LEADER_NOT_AVAILABLE });
+            teller.wake();
+            return Ok(());
         }
-        std::thread::sleep(PAUSE);
     }
     teller.tell(Event::Created { number, path, is_new });
     teller.wake();
@@ -311,6 +353,7 @@ impl Storing {
         mut batches: BTreeMap<String, Batch>,
         teller: &Teller,
     ) -> Result<(), End> {
+        let patience = Patience::new();
         while !batches.is_empty() {
             if self.producer == NOBODY {
                 self.introduce(link)?;
@@ -320,7 +363,7 @@ impl Storing {
             let parts: Vec<(&str, &[u8])> =
                 written.iter().map(|(topic, bytes)| (topic.as_str(), &bytes[..])).collect();
             let body = link.ask(&|correlation, out| kafka::produce(&parts, correlation, out))?;
-            let mut waits = false;
+            let mut waits = None;
             for produced in understood(kafka::produced(&body))? {
                 match produced.error {
                     error::NONE | error::DUPLICATE_SEQUENCE => {
@@ -330,10 +373,10 @@ impl Storing {
                         batch.numbers.into_iter().for_each(|number| teller.tell(Event::Stored { number }));
                     }
                     error::UNKNOWN_PRODUCER | error::OUT_OF_ORDER_SEQUENCE => {
-                        (self.producer, waits) = (NOBODY, true);
+                        (self.producer, waits) = (NOBODY, Some(produced.error));
                         self.sequences.clear();
                     }
-                    other if error::is_passing(other) => waits = true,
+                    other if error::is_passing(other) => waits = Some(other),
                     error => {
                         let Some(batch) = batches.remove(&produced.topic) else { continue };
                         batch
@@ -343,8 +386,11 @@ impl Storing {
                     }
                 }
             }
-            if waits {
-                std::thread::sleep(PAUSE);
+            if let Some(error) = waits
+                && patience.is_over(link)?
+            {
+                let left = std::mem::take(&mut batches).into_values().flat_map(|batch| batch.numbers);
+                left.for_each(|number| teller.tell(Event::Refused { number, error }));
             }
         }
         Ok(())
@@ -361,6 +407,7 @@ impl Storing {
 
     /// Asks for a number by which the broker knows this producer.
     fn introduce(&mut self, link: &mut Link) -> Result<(), End> {
+        let patience = Patience::new();
         loop {
             let body = link.ask(&|correlation, out| kafka::init_producer(correlation, out))?;
             match understood(kafka::producer(&body))? {
@@ -368,7 +415,7 @@ impl Storing {
                     self.producer = producer;
                     return Ok(());
                 }
-                (other, _) if error::is_passing(other) => std::thread::sleep(PAUSE),
+                (other, _) if error::is_passing(other) && !patience.is_over(link)? => {}
                 (other, _) => {
                     let said = format!("the broker gives no producer id: error {other}");
                     return Err(End::Failed(io::Error::other(said)));
@@ -394,8 +441,14 @@ fn read(link: &mut Link, follows: &Receiver<Follow>, teller: &Teller) -> Result<
         for Follow { number, path } in first.into_iter().chain(follows.try_iter()) {
             if !followed.iter().any(|(known, ..)| *known == path) {
                 let topic = topic_of(&path);
-                let offset = latest(link, &topic)?;
-                followed.push((path.clone(), topic, offset));
+                match latest(link, &topic)? {
+                    Ok(offset) => followed.push((path.clone(), topic, offset)),
+                    Err(error) => {
+                        teller.tell(Event::Refused { number, error });
+                        teller.wake();
+                        continue;
+                    }
+                }
             }
             teller.tell(Event::Following { number, path });
             teller.wake();
@@ -410,6 +463,7 @@ fn read(link: &mut Link, follows: &Receiver<Follow>, teller: &Teller) -> Result<
             followed.iter().map(|(_, topic, at)| (topic.as_str(), *at)).collect();
         let body =
             link.ask(&|correlation, out| kafka::fetch(&offsets, (WAIT, MOST_BYTES), correlation, out))?;
+        let mut waits = false;
         for fetched in understood(kafka::fetched(&body))? {
             let Some((path, topic, next)) = followed.iter_mut().find(|(_, topic, _)| topic == fetched.topic)
             else {
@@ -426,22 +480,26 @@ fn read(link: &mut Link, follows: &Receiver<Follow>, teller: &Teller) -> Result<
                     }))?;
                     *next = behind.unwrap_or(from).max(from);
                 }
-                error::OFFSET_OUT_OF_RANGE => *next = latest(link, topic)?,
-                _ => std::thread::sleep(PAUSE),
+                error::OFFSET_OUT_OF_RANGE => *next = latest(link, topic)?.unwrap_or(*next),
+                _ => waits = true,
             }
         }
         teller.wake();
+        if waits {
+            std::thread::sleep(PAUSE);
+        }
     }
 }
 
-/// The offset behind the newest record of a topic.
-fn latest(link: &mut Link, topic: &str) -> Result<i64, End> {
+/// The offset behind the newest record of a topic, or why the broker does not tell it.
+fn latest(link: &mut Link, topic: &str) -> Result<Result<i64, i16>, End> {
+    let patience = Patience::new();
     loop {
         let body = link.ask(&|correlation, out| kafka::latest_offset(topic, correlation, out))?;
         match understood(kafka::offset(&body))? {
-            (error::NONE, offset) => return Ok(offset),
-            _ if link.is_stopped() => return Err(End::Stopped),
-            _ => std::thread::sleep(PAUSE),
+            (error::NONE, offset) => return Ok(Ok(offset)),
+            (other, _) if error::is_passing(other) && !patience.is_over(link)? => {}
+            (other, _) => return Ok(Err(other)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The message queue: topics, those that observe them, and what is published.
 
 use super::desk::{Desk, map_of, observe};
-use super::kafka::{Event, Kafka};
+use super::kafka::{Event, Kafka, LARGEST_RECORD};
 use super::links::Links;
 use super::{OcfError, Queue, Server};
 use plimsoll_codec::cbor;
@@ -86,6 +86,9 @@ impl MessageQueue {
         if map_of(request).and_then(|map| map.as_object().map(|map| map.is_empty())).unwrap_or(true) {
             return desk.refuse(link, request, code::PRECONDITION_FAILED);
         }
+        if self.kafka.is_some() && request.payload.len() > LARGEST_RECORD {
+            return desk.refuse(link, request, code::TOO_LARGE);
+        }
         desk.note("published", link, &path, request.payload);
         if self.wait(link, request, |kafka, number| {
             kafka.publish(number, path.clone(), request.payload.to_vec())
@@ -151,13 +154,16 @@ impl MessageQueue {
             Event::Created { number, path, is_new } => {
                 let Some((link, asked)) = self.waiting.remove(&number) else { return Ok(()) };
                 let code = if is_new { code::CREATED } else { code::FORBIDDEN };
-                desk.note("created", link, &path, &[]);
+                if is_new {
+                    desk.note("created", link, &path, &[]);
+                }
                 self.topics.entry(path).or_default();
                 desk.answer(link, &asked.message(), code, None);
             }
             Event::Stored { number } => {
-                let Some((link, asked)) = self.waiting.remove(&number) else { return Ok(()) };
+                // It is stored whether or not somebody waits for the answer.
                 desk.seen.published += 1;
+                let Some((link, asked)) = self.waiting.remove(&number) else { return Ok(()) };
                 desk.answer(link, &asked.message(), code::CHANGED, None);
             }
             Event::Following { number, path } => {
@@ -168,6 +174,7 @@ impl MessageQueue {
             Event::Refused { number, error } => {
                 let Some((link, asked)) = self.waiting.remove(&number) else { return Ok(()) };
                 eprintln!("plimsoll target: Kafka refused with error {error}");
+                desk.note("refused", link, &asked.message().path(), &[]);
                 desk.refuse(link, &asked.message(), code::SERVICE_UNAVAILABLE);
             }
             Event::Ended(cause) => return Err(OcfError::System(cause)),

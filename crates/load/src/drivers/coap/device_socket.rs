@@ -69,7 +69,7 @@ impl DeviceSocket {
         }
     }
 
-    /// The how manieth opening or closing it has come to: timers and readiness of an earlier one are known by that.
+    /// The number of its openings and closings so far: timers and readiness of an earlier one are known by that.
     pub fn generation(&self) -> u32 {
         self.endpoint.generation()
     }

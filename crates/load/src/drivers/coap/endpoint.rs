@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 #[derive(Default)]
 pub struct Endpoint {
     channel: Option<Channel>,
-    /// The how manieth socket it has: what is told of an earlier one is known by that.
+    /// The number of its socket: what is told of an earlier one is known by that.
     generation: u32,
     ids: MessageIds,
     answered: Answered,
@@ -125,7 +125,7 @@ impl Endpoint {
         self.channel.is_some()
     }
 
-    /// The how manieth socket it has or last had; another number after each closing, too.
+    /// The number of the socket that it has or last had; each closing changes it, too.
     pub fn generation(&self) -> u32 {
         self.generation
     }

@@ -98,7 +98,7 @@ struct Place {
     socket: u32,
     /// Whether its datagram waits, for the end of the turn or for room.
     waits: bool,
-    /// The how manieth request of this place is under way.
+    /// The turn of this place: the number of its present request.
     turn: u32,
     /// When its timer is due; never where it has none.
     watched: Nanos,

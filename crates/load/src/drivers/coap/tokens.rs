@@ -1,11 +1,11 @@
-//! Tokens of devices' requests: they name the place of an exchange, and the how manieth request of that place it is.
+//! Tokens of devices' requests: they name the place of an exchange, and its turn: the number of the request there.
 
 /// What the bytes of a token count to that tell the requests of a place apart.
 pub const TURNS: u32 = 1 << 24;
 /// An answer to a request of so many turns ago is a late or doubled one of ours; what is further away is somebody
 /// else's.
 const OUR_TURNS: u32 = 1 << 16;
-/// Bytes of a token: three for the place of the exchange, three for the how manieth request of that place it is.
+/// Bytes of a token: three for the place of the exchange, three for its turn.
 pub const TOKEN: usize = 6;
 
 /// The token of a request.

@@ -69,7 +69,7 @@ pub struct Connection {
     stream: Stream,
     /// What is to be sent. A mark is the place of an exchange.
     pub out: Outgoing,
-    /// The exchanges whose requests stand there, in their order: the place of each, and the how manieth of it.
+    /// The exchanges whose requests stand there, in their order: the place of each, and its turn.
     pub written: VecDeque<(u32, u32)>,
     /// What came of a message that is not whole.
     partial: Vec<u8>,
@@ -130,7 +130,7 @@ impl Connection {
         self.members.first().or(self.waiting.first()).copied().unwrap_or_default()
     }
 
-    /// The how manieth connection it is.
+    /// The number of the connection: those of one client are counted.
     pub fn generation(&self) -> u32 {
         self.stream.generation()
     }
@@ -209,13 +209,23 @@ impl Connection {
     }
 
     /// Writes the next request to be let in, of a device and a subscriber; whether none is left, so that others may go.
-    pub fn log_in(&mut self, requests: &mut LogIn, client: (u32, u32)) -> bool {
-        if requests.write(self.log_ins, client, self.out.bytes()) {
-            self.log_ins += 1;
-            return false;
+    ///
+    /// # Errors
+    /// It is longer than the platform takes.
+    pub fn log_in(&mut self, requests: &mut LogIn, client: (u32, u32)) -> Result<bool, String> {
+        let begin = self.out.bytes().len();
+        if !requests.write(self.log_ins, client, self.out.bytes()) {
+            self.state = State::Ready;
+            return Ok(true);
         }
-        self.state = State::Ready;
-        true
+        self.log_ins += 1;
+        let length = self.out.bytes().len() - begin;
+        match self.settings.max_message_size.filter(|most| length > *most as usize) {
+            Some(most) => Err(format!(
+                "the request to be let in has {length} bytes, and the platform takes {most} (RFC 8323 section 5.3.1)"
+            )),
+            None => Ok(false),
+        }
     }
 
     /// Looks whether the platform is still there, where nothing came for so long: when to look again.

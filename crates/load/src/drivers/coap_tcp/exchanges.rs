@@ -38,7 +38,7 @@ pub struct Place {
     pub connection: u32,
     /// Where it stands among the places of its connection.
     position: usize,
-    /// The how manieth request of this place is under way.
+    /// The turn of this place: the number of its present request.
     pub turn: u32,
     /// Which of them was answered last.
     answered: Option<u32>,

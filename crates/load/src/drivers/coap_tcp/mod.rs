@@ -184,10 +184,13 @@ impl CoapTcpDriver {
         }
         self.serving.answer_all(&asked_of_us, device, &mut connection.out, &mut came);
         let outcome = match let_in {
-            Some((at, Ok(()))) if connection.log_in(&mut self.log_in, (device, 0)) => {
-                self.opened(slot, at, events);
-                outcome
-            }
+            Some((at, Ok(()))) => match connection.log_in(&mut self.log_in, (device, 0)) {
+                Ok(true) => {
+                    self.opened(slot, at, events);
+                    outcome
+                }
+                log_in => outcome.and(log_in.map(drop)),
+            },
             Some((_, verdict)) => outcome.and(verdict),
             None => outcome,
         };

@@ -257,10 +257,13 @@ impl ObserverDriver {
         events.append(&mut came);
         self.came = came;
         let outcome = match let_in {
-            Some(Ok(())) if connection.log_in(&mut self.log_in, (0, number)) => {
-                self.let_in(slot, now);
-                outcome
-            }
+            Some(Ok(())) => match connection.log_in(&mut self.log_in, (0, number)) {
+                Ok(true) => {
+                    self.let_in(slot, now);
+                    outcome
+                }
+                log_in => outcome.and(log_in.map(drop)),
+            },
             Some(verdict) => outcome.and(verdict),
             None => outcome,
         };

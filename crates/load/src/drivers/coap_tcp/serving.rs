@@ -39,9 +39,8 @@ impl Serving {
         events: &mut Vec<Event>,
     ) {
         for request in asked {
-            // A platform that asks and does not read gets no more answers.
             if out.is_full() {
-                return;
+                return slip("requests to a client, whose answers it does not read", events);
             }
             if !self.answer(&request.message(), device, out.bytes()) {
                 slip("a request to a client", events);

@@ -69,7 +69,7 @@ pub fn next_change(device: u32, every: Nanos, now: Nanos) -> Nanos {
     begin(device, every, step(device, every, now) + 1)
 }
 
-/// The how manieth value of a device it is.
+/// The number of the value that a device has.
 fn step(device: u32, every: Nanos, now: Nanos) -> u64 {
     ((now.0 + ahead(device, every)) / every.0.max(1)).max(0) as u64
 }

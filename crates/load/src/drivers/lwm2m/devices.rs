@@ -216,7 +216,7 @@ fn sizes_of(content_format: u16, all: &mut ByFormat) -> &mut Sizes {
 /// A datagram that waits to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outgoing {
-    /// The message of an exchange: its place, and the how manieth there.
+    /// The message of an exchange: its place, and its turn there.
     Exchange(u32, u32),
     /// An answer of that device to that port: which of the bytes it is.
     Answer(u32, u16, Range<usize>),

@@ -2,7 +2,7 @@
 
 use plimsoll_model::Nanos;
 
-/// Bytes of the token of a request: the place, and the how manieth exchange it is there.
+/// Bytes of the token of a request: the place, and the turn: the number of the exchange there.
 pub const TOKEN: usize = 8;
 
 /// What a message is for.
@@ -154,7 +154,7 @@ impl Exchanges {
         [a, b, c, d, e, f, g, h]
     }
 
-    /// The how manieth exchange of a place is under way.
+    /// The turn of a place: the number of its exchange that is under way.
     pub fn turn(&self, place: u32) -> u32 {
         self.places.get(place as usize).map_or(0, |own| own.turn)
     }

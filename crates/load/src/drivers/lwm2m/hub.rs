@@ -31,7 +31,7 @@ pub struct Hub {
     sources: Sources,
     /// After how long a device has another port.
     rebinding: Option<Nanos>,
-    /// The how manieth port each device has sent from last, where they share sockets and ports change: a NAT that has forgotten that
+    /// The number of the port that each device has sent from last, where they share sockets and ports change: a NAT that has forgotten that
     /// one lets nothing in.
     turns: Vec<u64>,
     /// Datagrams that found no room at shared sockets, as they were taken.
@@ -57,7 +57,7 @@ struct Single {
     socket: Socket,
     /// The server's port that it speaks to.
     port: u16,
-    /// The how manieth port of the device it has.
+    /// The number of its port among those of the device.
     turn: u64,
 }
 
@@ -243,7 +243,7 @@ impl Hub {
     }
 }
 
-/// The how manieth port a device has at a time: devices change theirs at different times.
+/// The number of the port that a device has at a time: devices change theirs at different times.
 fn turn(rebinding: Option<Nanos>, device: u32, now: impl FnOnce() -> Nanos) -> u64 {
     let Some(every) = rebinding else { return 0 };
     let ahead = (f64::from(device) * PHASE).fract();

@@ -54,7 +54,7 @@ impl Transport {
         self.tls.as_ref().map(|terms| terms.of_client(client)).transpose()
     }
 
-    /// The layers of a new connection, the how manieth of which client; `None` where the session goes directly over TCP.
+    /// The layers of a new connection, of that client and with that number; `None` where the session goes directly over TCP.
     ///
     /// # Errors
     /// See [`Tls::new`].
