@@ -1,7 +1,8 @@
 /* The simplest program that has so many POSTs under way on each connection of CoAP over TCP: pre-encoded, only the token counts up; each
- * answer lets the next request go. What one reading answers goes with one call. With several under way it sleeps 0.1 ms before it looks.
+ * answer lets the next request go. What one reading answers goes with one call. With several under way it sleeps so many microseconds before
+ * it looks, by default 100: many answers then wait for each look. Eager, with 0, it goes on with the first answer.
  *
- *   coap_tcp_floor PORT CONNECTIONS SECONDS SIZE [UNDER_WAY]
+ *   coap_tcp_floor PORT CONNECTIONS SECONDS SIZE [UNDER_WAY [PAUSE]]
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -39,7 +40,7 @@ static void ask(int fd, int times) {
 
 int main(int arguments_count, char **arguments) {
     if (arguments_count < 5) {
-        fprintf(stderr, "usage: coap_tcp_floor PORT CONNECTIONS SECONDS SIZE [UNDER_WAY]\n");
+        fprintf(stderr, "usage: coap_tcp_floor PORT CONNECTIONS SECONDS SIZE [UNDER_WAY [PAUSE]]\n");
         return 2;
     }
     size_t size = strtoul(arguments[4], NULL, 10);
@@ -67,7 +68,7 @@ int main(int arguments_count, char **arguments) {
         epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
         ask(fd, under_way);
     }
-    struct timespec now, pause = {0, 100000};
+    struct timespec now, pause = {0, arguments_count > 6 ? atol(arguments[6]) * 1000 : 100000};
     clock_gettime(CLOCK_MONOTONIC, &now);
     time_t end = now.tv_sec + atoi(arguments[3]);
     unsigned long answers = 0;
@@ -76,7 +77,7 @@ int main(int arguments_count, char **arguments) {
     static unsigned char room[MOST * ANSWER];
     while (now.tv_sec < end) {
         struct epoll_event ready[256];
-        if (under_way > 1) clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+        if (under_way > 1 && pause.tv_nsec) clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
         int n = epoll_wait(epoll, ready, 256, 100);
         for (int i = 0; i < n; i++) {
             int fd = ready[i].data.fd;

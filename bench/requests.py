@@ -73,6 +73,7 @@ def californium(connections):
 def over_tcp(connections, more=""):
     return {
         "floor": coap("coap_tcp_floor", connections),
+        "eager floor": coap("coap_tcp_floor", connections, "0"),
         "libcoap's loop": coap("coap_loop", connections, "tcp"),
         "californium": californium(connections),
         "plimsoll": plimsoll("coap+tcp", more),
