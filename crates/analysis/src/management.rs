@@ -21,6 +21,10 @@ pub struct ManagementSummary {
     pub value_notifications: u64,
     /// By time: what devices notified of or sent of themselves, by the format of the payload; empty where they sent nothing.
     pub formats: Vec<FormatSummary>,
+    /// By time: registrations that were renewed or changed, as requests.
+    pub renewals: u64,
+    /// By time: requests of the server that devices served: reads, writes, observations and others, repetitions apart.
+    pub served: u64,
     /// By time: datagrams that came to devices in queue mode that did not listen any more.
     pub unheard: u64,
     /// By time: devices that had downloaded new firmware, or that the server had written it to.
@@ -78,8 +82,12 @@ impl ManagementSummary {
         merged: impl Fn(Metric) -> Histogram,
         observed: Option<ObservedDevices>,
     ) -> Option<ManagementSummary> {
-        let of_counts =
-            counts.value_notifications + counts.unheard + counts.downloads + counts.downloads_failed;
+        let of_counts = counts.value_notifications
+            + counts.renewals
+            + counts.served
+            + counts.unheard
+            + counts.downloads
+            + counts.downloads_failed;
         let download_time = TimeSummary::of_independent(&merged(Metric::DownloadTime));
         let formats: Vec<_> = counts.formats.all().into_iter().filter_map(FormatSummary::of).collect();
         let is_managed = of_counts > 0 || observed.is_some() || !formats.is_empty();
@@ -88,6 +96,8 @@ impl ManagementSummary {
             unobserved: observed.map(|devices| devices.unobserved),
             value_notifications: counts.value_notifications,
             formats,
+            renewals: counts.renewals,
+            served: counts.served,
             unheard: counts.unheard,
             downloads: counts.downloads,
             downloads_failed: counts.downloads_failed,
@@ -109,6 +119,12 @@ impl ManagementSummary {
             told.push(format!("{further} notifications of values, or of messages to a second observer"));
         }
         told.extend(self.formats.iter().map(FormatSummary::in_words));
+        if self.renewals > 0 {
+            told.push(format!("{} registrations renewed", count(self.renewals)));
+        }
+        if self.served > 0 {
+            told.push(format!("{} requests of the server served", count(self.served)));
+        }
         if self.unheard > 0 {
             told.push(format!("{} datagrams came to devices that slept (queue mode)", count(self.unheard)));
         }

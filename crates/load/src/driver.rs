@@ -266,6 +266,10 @@ pub struct Traffic {
     pub value_notifications: u64,
     /// What devices notified of or sent of themselves, by format (LwM2M).
     pub formats: ByFormat,
+    /// Registrations that were renewed or changed, as requests (LwM2M).
+    pub renewals: u64,
+    /// Requests of the server that devices served, repetitions apart (LwM2M).
+    pub served: u64,
     /// Datagrams that came to devices in queue mode that did not listen any more (LwM2M).
     pub unheard: u64,
     /// Datagrams of the platform that found no room at our sockets, where the kernel tells.
@@ -345,6 +349,8 @@ impl AddAssign for Traffic {
         self.request_packets += other.request_packets;
         self.value_notifications += other.value_notifications;
         self.formats += other.formats;
+        self.renewals += other.renewals;
+        self.served += other.served;
         self.unheard += other.unheard;
         self.overflowed += other.overflowed;
         self.answers += other.answers;
@@ -385,6 +391,8 @@ impl Traffic {
         counts.request_packets += self.request_packets;
         counts.value_notifications += self.value_notifications;
         counts.formats += self.formats;
+        counts.renewals += self.renewals;
+        counts.served += self.served;
         counts.unheard += self.unheard;
         counts.overflowed += self.overflowed;
         counts.answer_header_bytes += self.answers.header_bytes;

@@ -86,6 +86,10 @@ pub struct Counts {
     /// By time: what devices notified of or sent of themselves, by format (LwM2M).
     #[serde(skip_serializing_if = "ByFormat::is_empty")]
     pub formats: ByFormat,
+    /// By time: registrations that were renewed or changed, as requests (LwM2M).
+    pub renewals: u64,
+    /// By time: requests of the server that devices served, repetitions apart (LwM2M).
+    pub served: u64,
     /// By time: datagrams that came to devices in queue mode that did not listen any more (LwM2M).
     pub unheard: u64,
     /// By time: datagrams of the platform that found no room at our sockets, where the kernel tells (LwM2M).
@@ -212,6 +216,8 @@ impl AddAssign for Counts {
         self.tcp_send_queue = self.tcp_send_queue.saturating_add(other.tcp_send_queue);
         self.tcp_shut_windows = self.tcp_shut_windows.saturating_add(other.tcp_shut_windows);
         self.tcp_retransmissions = self.tcp_retransmissions.saturating_add(other.tcp_retransmissions);
+        self.renewals = self.renewals.saturating_add(other.renewals);
+        self.served = self.served.saturating_add(other.served);
         self.unheard = self.unheard.saturating_add(other.unheard);
         self.value_notifications = self.value_notifications.saturating_add(other.value_notifications);
         self.overflowed = self.overflowed.saturating_add(other.overflowed);

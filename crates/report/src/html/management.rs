@@ -23,10 +23,12 @@ fn some(number: u64) -> Option<String> {
 /// A column: its head, and what it shows of a level, where there is anything.
 type Shown = (&'static str, fn(&ManagementSummary) -> Option<String>);
 
-const SHOWN: [Shown; 9] = [
+const SHOWN: [Shown; 11] = [
     ("Observed", |own| count(own.observed?.into())),
     ("Not observed", |own| count(own.unobserved?.into())),
     ("Notifications of values", |own| some(own.value_notifications)),
+    ("Registrations renewed", |own| some(own.renewals)),
+    ("Requests of the server", |own| some(own.served)),
     ("Came to sleeping devices", |own| some(own.unheard)),
     ("Downloads", |own| some(own.downloads)),
     ("Downloads failed", |own| some(own.downloads_failed)),

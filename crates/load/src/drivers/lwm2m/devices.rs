@@ -494,6 +494,7 @@ impl Devices {
                 events.push(Event::Sent { device, sequence, at, content, packet });
             }
             (true, Purpose::Value | Purpose::Notify(None), _) => self.traffic.value_notifications += 1,
+            (true, Purpose::Update, _) => self.traffic.renewals += 1,
             (true, ..) => {}
         }
         if is_confirmable {

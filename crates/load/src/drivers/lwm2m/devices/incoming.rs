@@ -188,6 +188,7 @@ impl Devices {
             self.answers.extend_from_slice(answer);
             return self.outgoing.push(Outgoing::Answer(slot, port, begin..self.answers.len()));
         }
+        self.traffic.served += 1;
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
         let was_observed = self.is_observed(slot);
