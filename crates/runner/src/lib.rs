@@ -386,8 +386,10 @@ impl Reached {
         let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.request.port.as_deref());
         let bootstrap = http.of(Some(BOOTSTRAP_PORT)).filter(|_| plan.lwm2m.bootstrap);
         let queriers = http.of(query_port);
-        let observing = plan.platform.roles.observes.as_ref().and_then(|observes| observes.port.as_deref());
-        let observers = observing.and_then(|port| http.of(Some(port)));
+        let roles = &plan.platform.roles;
+        let observing = roles.observes.as_ref().and_then(|observes| observes.port.as_deref());
+        let receiving = roles.receives.as_ref().and_then(|receives| receives.port.as_deref());
+        let observers = observing.or(receiving).and_then(|port| http.of(Some(port)));
         Reached { addresses: Addresses { devices, queriers, observers, bootstrap, stage_log: None }, http }
     }
 }

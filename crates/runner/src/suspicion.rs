@@ -91,6 +91,9 @@ pub fn nothing_received(plan: &Plan, listener: &str, levels: &[LevelSummary]) ->
         (false, _) if roles.observes.is_some() => {
             "the observed path may be another resource than the one that the devices write to".to_owned()
         }
+        (false, _) if roles.receives.is_some() => {
+            "what subscribers say at first (`subscriber.websocket.opening`) may not ask for what the devices send".to_owned()
+        }
         (false, _) => "the platform granted every subscription, so its access rules may forbid the delivery or drop what is \
                        published, or what stands between two brokers is away"
             .to_owned(),

@@ -32,11 +32,6 @@ impl Protocol {
         Protocol::Lwm2m,
     ];
 
-    /// Whether components may speak it that a profile starts; else it is spoken to platforms that run already.
-    pub(crate) fn is_of_profiles(self) -> bool {
-        self != Protocol::WebSocket
-    }
-
     /// The protocol that its addresses name: LwM2M is spoken over CoAP.
     pub(crate) fn addressed_as(self) -> Protocol {
         if self == Protocol::Lwm2m { Protocol::Coap } else { self }

@@ -218,6 +218,10 @@ impl Plan {
             let filters: Vec<String> = subscribers.filters.iter().map(|filter| filter.text()).collect();
             return format!("{count} that are notified over MQTT at {}", filters.join(" and "));
         }
+        if self.platform.roles.receives.is_some() {
+            let count = grouped(f64::from(subscribers.count));
+            return format!("{count} that receive over WebSockets of their own");
+        }
         if let Some(observes) = &self.platform.roles.observes {
             let count = grouped(f64::from(subscribers.count));
             let secured = if self.coap.dtls.is_some() { " over DTLS" } else { "" };

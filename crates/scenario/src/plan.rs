@@ -29,9 +29,9 @@ pub use population::{PopulationPlan, ReceiversPlan, SharePlan};
 pub use quota::QuotaPlan;
 pub use relay::{LONGEST_RELAY_DELAY, RelayPlan, SHORTEST_RELAY_PERIOD};
 pub use roles::{
-    AnswerPlan, Capture, CaptureFrom, ControllerProtocol, DeliveryContract, DeviceRole, ListenerRole,
-    NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, QueryPlan, RequestPlan,
-    RolePlan, ServePlan, StepPlan,
+    AnswerName, AnswerPlan, AnswerTypes, Capture, CaptureFrom, ControllerProtocol, DeliveryContract,
+    DeviceRole, ListenerRole, NotificationAnswerPlan, NotifiedRole, ObservePlan, OpeningPlan, OptionPlan,
+    OptionValue, QueryPlan, RequestPlan, RolePlan, ServePlan, StepPlan, WebSocketRole,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use token::{Grant, TokenEndpoint, TokenPlan};
@@ -182,7 +182,10 @@ impl Plan {
     /// Whether a broker acknowledges what another part of the platform delivers.
     pub fn is_delivered_apart(&self) -> bool {
         let roles = &self.platform.roles;
-        let apart = roles.listener.is_some() || roles.observes.is_some() || roles.notified.is_some();
+        let apart = roles.listener.is_some()
+            || roles.observes.is_some()
+            || roles.notified.is_some()
+            || roles.receives.is_some();
         self.protocol() == Protocol::Mqtt
             && self.subscribers.count > 0
             && roles.device.answer.is_none()

@@ -76,6 +76,7 @@ mod tokens;
 mod truth;
 mod websocket;
 mod websocket_door;
+mod websocket_roles;
 mod whose_limit;
 mod why;
 mod wire;

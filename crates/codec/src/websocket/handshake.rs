@@ -20,6 +20,8 @@ pub struct Request<'a> {
     pub path: &'a str,
     /// The protocol to be spoken, as `mqtt`; `None` leaves it to what the path means.
     pub subprotocol: Option<&'a str>,
+    /// Further header fields, each with the end of its line.
+    pub headers: &'a str,
     /// Sixteen bytes drawn anew for each connection.
     pub key: [u8; 16],
 }
@@ -55,12 +57,12 @@ pub enum Refusal {
 impl Request<'_> {
     /// Appends the request.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let Request { host, path, subprotocol, key } = self;
+        let Request { host, path, subprotocol, headers, key } = self;
         let key = STANDARD.encode(key);
         out.extend_from_slice(
             format!(
                 "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                 Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
+                 Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{headers}"
             )
             .as_bytes(),
         );
@@ -137,8 +139,13 @@ fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const REQUEST: Request<'static> =
-        Request { host: "broker:8080", path: "/mqtt", subprotocol: Some("mqtt"), key: *b"the sample nonce" };
+    const REQUEST: Request<'static> = Request {
+        host: "broker:8080",
+        path: "/mqtt",
+        subprotocol: Some("mqtt"),
+        headers: "",
+        key: *b"the sample nonce",
+    };
 
     /// RFC 6455, section 1.3.
     #[test]

@@ -132,14 +132,17 @@ impl Population<'_> {
     ) -> std::io::Result<OtherRoles> {
         let plan = self.plan;
         let roles = &plan.platform.roles;
-        let observes = roles.observes.as_ref().filter(|_| plan.own_subscribers() > 0);
-        let listener: Option<BoxedPart> = match (&roles.listener, listening, observes) {
-            (Some(role), Some(listening), _) => Some(listening.serve(context, role)?),
-            (_, _, Some(role)) => {
-                let address = self.addresses.observers.unwrap_or(context.address);
-                let context = DriverContext { address, ..context.clone() };
-                Some(drivers::role_of(plan, |entry| entry.observers)?(&context, role)?)
+        let has_own = plan.own_subscribers() > 0;
+        let observes = roles.observes.as_ref().filter(|_| has_own);
+        let receives = roles.receives.as_ref().filter(|_| has_own);
+        let address = self.addresses.observers.unwrap_or(context.address);
+        let elsewhere = || DriverContext { address, ..context.clone() };
+        let listener: Option<BoxedPart> = match (&roles.listener, listening, observes, receives) {
+            (Some(role), Some(listening), ..) => Some(listening.serve(context, role)?),
+            (_, _, Some(role), _) => {
+                Some(drivers::role_of(plan, |entry| entry.observers)?(&elsewhere(), role)?)
             }
+            (.., Some(role)) => Some(drivers::role_of(plan, |entry| entry.receivers)?(&elsewhere(), role)?),
             _ => None,
         };
         let queriers = match (&plan.northbound, self.addresses.queriers, &roles.query) {

@@ -32,6 +32,8 @@ pub struct RolePlan {
     pub notified: Option<NotifiedRole>,
     /// What subscribers observe over CoAP; `None` where they do not.
     pub observes: Option<ObservePlan>,
+    /// How subscribers receive over WebSockets of their own; `None` where they do not.
+    pub receives: Option<WebSocketRole>,
     /// What a querier asks.
     pub query: Option<QueryPlan>,
     /// What answers give to later requests; its position here is its slot in [`Captures`](super::Captures).
@@ -55,7 +57,9 @@ pub struct DeviceRole {
     pub serves: Option<ServePlan>,
     /// What stands around a message; `None` sends the message as it is.
     pub envelope: Option<Template>,
-    /// How the platform answers a message by a message of its own, over MQTT.
+    /// What is said over a WebSocket beside messages.
+    pub websocket: WebSocketRole,
+    /// How the platform answers a message by a message of its own, over MQTT or WebSocket.
     pub answer: Option<AnswerPlan>,
     /// The largest content that the platform takes, in bytes; `None` where the profile does not say.
     pub largest: Option<u32>,
@@ -100,19 +104,67 @@ impl ControllerProtocol {
     }
 }
 
-/// An answer that comes as a message of MQTT with JSON in it.
+/// An answer that comes as a message of its own, with JSON in it: how it is known, and what it says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerPlan {
-    /// Where each device awaits its answers, with `{run}` and `{device}`.
-    pub topic: Template,
-    /// Pointer (RFC 6901) to the name of the request.
-    pub id: String,
-    /// What that name begins with; the rest of it is the sequence.
-    pub prefix: Template,
+    /// Over MQTT: where each device awaits its answers, with `{run}` and `{device}`.
+    pub topic: Option<Template>,
+    /// What it repeats of the message that it answers; `None` where it answers the oldest that is not answered.
+    pub name: Option<AnswerName>,
+    /// Which messages are answers, by their types; `None` where all are.
+    pub types: Option<AnswerTypes>,
     /// Pointer to the status.
     pub status: Option<String>,
     /// Statuses that mean success; empty for all.
-    pub expect: Vec<u64>,
+    pub expect: Vec<String>,
+}
+
+/// What a client says over a WebSocket without MQTT, beside messages.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WebSocketRole {
+    /// Name of the platform's port, where it is not the one that devices speak to.
+    pub port: Option<String>,
+    /// Path and query of the request; `None` for those of the address.
+    pub path: Option<String>,
+    /// The subprotocol that is asked for.
+    pub subprotocol: Option<String>,
+    /// Header fields of the request.
+    pub headers: Vec<(String, Template)>,
+    /// Messages with which each connection begins, in order.
+    pub opening: Vec<OpeningPlan>,
+    /// Whether the platform answers no message.
+    pub is_unanswered: bool,
+}
+
+/// A message with which a WebSocket begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpeningPlan {
+    /// What is said.
+    pub message: Template,
+    /// Whether it is about one device, so that a subscriber says it for each that it follows.
+    pub of_each_device: bool,
+    /// How its answer is known; `None` where none is awaited. A name in it is the whole name.
+    pub answer: Option<AnswerPlan>,
+}
+
+/// The name of a message, which its answer repeats.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnswerName {
+    /// Pointer (RFC 6901) to it in the answer.
+    pub pointer: String,
+    /// What it begins with; the rest of it is the sequence.
+    pub prefix: Template,
+}
+
+/// The types of a platform's messages that answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerTypes {
+    /// Pointer (RFC 6901) to the type.
+    pub pointer: String,
+    /// Those that answer.
+    pub answers: Vec<String>,
+    /// Those that refuse.
+    pub refusals: Vec<String>,
 }
 
 /// A step of the controller.

@@ -1,17 +1,19 @@
 //! From what a profile says of the roles to what they send: variables filled in, templates compiled.
 
+mod answers;
 mod delivery;
 mod secrets;
 pub(crate) mod token;
+mod websocket;
 
 use crate::plan::{
-    AnswerPlan, Capture, CaptureFrom, CapturedName, ControllerProtocol, DeviceRole, Each, ListenerRole,
-    MarkerForm, NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol,
-    QueryPlan, RequestPlan, RolePlan, ServePlan, StepPlan, Template,
+    Capture, CaptureFrom, CapturedName, ControllerProtocol, DeviceRole, Each, ListenerRole, MarkerForm,
+    NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol, QueryPlan,
+    RequestPlan, RolePlan, ServePlan, StepPlan, Template,
 };
 use crate::profiles::roles::{
-    Answer, BodyFormat, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Querier, Request, Roles,
-    Serves, Speaks, Step, Subscriber,
+    BodyFormat, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Querier, Request, Roles, Serves,
+    Speaks, Step, Subscriber,
 };
 use plimsoll_codec::cbor;
 use plimsoll_codec::coap::option;
@@ -82,6 +84,7 @@ impl Compiler<'_> {
         if let Some(subscriber) = &roles.subscriber {
             plan.listener = self.listener(subscriber);
             plan.notified = self.notified(subscriber, roles.device.as_ref());
+            plan.receives = self.receives(subscriber, &plan.captured);
             if let Some(observes) = &subscriber.observes {
                 if subscriber.listens.is_some() {
                     let help = "keep one: a subscriber is notified in one way".to_owned();
@@ -314,16 +317,17 @@ impl Compiler<'_> {
 
     fn device(&mut self, device: &Device, captured: &[CapturedName]) -> DeviceRole {
         let protocol = self.spoken(device.speaks);
-        let requests = protocol != Protocol::Mqtt;
-        match (&device.request, &device.payload, &device.topic) {
-            (Some(_), ..) if !requests => {
-                self.error("device.request", "MQTT has no requests", "write `topic` and `payload`".into());
-            }
-            (_, Some(_), _) | (_, _, Some(_)) if requests => {
-                let help = "write `request` with a path and a body".to_owned();
-                self.error("device", "topic and payload are for devices that speak MQTT", help);
-            }
-            _ => {}
+        let has_requests = !matches!(protocol, Protocol::Mqtt | Protocol::WebSocket);
+        if device.request.is_some() && !has_requests {
+            let help = "write `payload`".to_owned();
+            self.error("device.request", format!("{protocol} has no requests"), help);
+        }
+        if device.payload.is_some() && has_requests {
+            let help = "write `request` with a path and a body".to_owned();
+            self.error("device.payload", "it is for devices that speak MQTT or WebSocket", help);
+        }
+        if device.topic.is_some() && protocol != Protocol::Mqtt {
+            self.error("device.topic", format!("messages have no topic over {protocol}"), "remove it".into());
         }
         let (body, at) = match &device.request {
             Some(request) => (request.body.as_ref(), "device.request.body"),
@@ -353,6 +357,7 @@ impl Compiler<'_> {
             request
         });
         let answer = device.answer.as_ref().and_then(|answer| self.answer(answer, protocol, captured));
+        let websocket = self.websocket_of_device(device, protocol, captured);
         let whose = ("device.log_in", OF_DEVICE, Some(protocol));
         let log_in = self.log_in(&device.log_in, whose, captured);
         DeviceRole {
@@ -361,6 +366,7 @@ impl Compiler<'_> {
             log_in,
             serves: device.serves.as_ref().map(|serves| self.serves(serves, protocol, captured)),
             envelope,
+            websocket,
             answer,
             largest: device.largest.as_ref().map(|largest| largest.0.0),
             marker,
@@ -372,34 +378,6 @@ impl Compiler<'_> {
                 .map(|(key, value)| (key.clone(), self.fill(value)))
                 .collect(),
         }
-    }
-
-    fn answer(
-        &mut self,
-        answer: &Answer,
-        protocol: Protocol,
-        captured: &[CapturedName],
-    ) -> Option<AnswerPlan> {
-        const PATH: &str = "device.answer";
-        if protocol != Protocol::Mqtt {
-            let help = "remove it: the answer to a request is awaited by itself".to_owned();
-            self.error(PATH, format!("{protocol} has answers of its own"), help);
-        }
-        let topic = self.template(&answer.topic, &["run", "device"], "device.answer.topic", captured);
-        let mut prefix =
-            self.template(&answer.is, &["run", "device", "sequence"], "device.answer.is", captured);
-        for (key, pointer) in [("id", Some(&answer.id)), ("status", answer.status.as_ref())] {
-            if pointer.is_some_and(|pointer| !pointer.starts_with('/')) {
-                self.error(&format!("{PATH}.{key}"), "a JSON pointer begins with a slash", String::new());
-            }
-        }
-        if prefix.pieces.pop() != Some(Piece::Sequence) {
-            let help = "write it such as `{run}-{device}-{sequence}`".to_owned();
-            self.error("device.answer.is", "the name of a request must end with `{sequence}`", help);
-            return None;
-        }
-        let Answer { id, status, expect, .. } = answer.clone();
-        Some(AnswerPlan { topic, id, prefix, status, expect })
     }
 
     /// What steps have that the protocol of the controller has not.
@@ -491,31 +469,7 @@ impl Compiler<'_> {
             let help = "write `%20` for a blank; look at the values of variables, too";
             self.error(&format!("{path}.path"), "a path has no blank and no end of line in it", help.into());
         }
-        let mut headers = Vec::new();
-        for (name, value) in &request.headers {
-            let at = format!("{path}.headers.{name}");
-            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            if name.is_empty() || !name.bytes().all(is_token) || self.fill(value).contains(['\r', '\n', '\0'])
-            {
-                let help = "names have no blanks, values stand on one line".to_owned();
-                self.error(&at, format!("`{name}: {value}` is no header field"), help);
-            }
-            if ["host", "content-length", "transfer-encoding", "connection"]
-                .contains(&name.to_ascii_lowercase().as_str())
-            {
-                self.error(&at, format!("`{name}` is added by itself"), "remove it".into());
-            }
-            // A variable that a scenario leaves empty: there is nothing to say.
-            if !self.fill(value).is_empty() {
-                let value = self.template(value, variables, &at, captured);
-                // It would be another header, or the end of all of them.
-                if has(&value, char::is_control) {
-                    let help = "look at the values of variables, too";
-                    self.error(&at, "a header has no end of line in it", help.into());
-                }
-                headers.push((name.clone(), value));
-            }
-        }
+        let mut headers = self.headers(&request.headers, variables, path, captured);
         let mut options = Vec::new();
         for (number, value) in &request.options {
             let at = format!("{path}.options.{number}");
@@ -557,6 +511,42 @@ impl Compiler<'_> {
             retry: request.retry.clone(),
             retry_lost: request.retry_lost,
         }
+    }
+
+    /// Header fields of a request.
+    fn headers(
+        &mut self,
+        written: &BTreeMap<String, String>,
+        variables: &[&str],
+        path: &str,
+        captured: &[CapturedName],
+    ) -> Vec<(String, Template)> {
+        let mut headers = Vec::new();
+        for (name, value) in written {
+            let at = format!("{path}.headers.{name}");
+            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            if name.is_empty() || !name.bytes().all(is_token) || self.fill(value).contains(['\r', '\n', '\0'])
+            {
+                let help = "names have no blanks, values stand on one line".to_owned();
+                self.error(&at, format!("`{name}: {value}` is no header field"), help);
+            }
+            if ["host", "content-length", "transfer-encoding", "connection"]
+                .contains(&name.to_ascii_lowercase().as_str())
+            {
+                self.error(&at, format!("`{name}` is added by itself"), "remove it".into());
+            }
+            // A variable that a scenario leaves empty: there is nothing to say.
+            if !self.fill(value).is_empty() {
+                let value = self.template(value, variables, &at, captured);
+                // It would be another header, or the end of all of them.
+                if has(&value, char::is_control) {
+                    let help = "look at the values of variables, too";
+                    self.error(&at, "a header has no end of line in it", help.into());
+                }
+                headers.push((name.clone(), value));
+            }
+        }
+        headers
     }
 
     fn template(&mut self, text: &str, built_in: &[&str], path: &str, captured: &[CapturedName]) -> Template {

@@ -67,6 +67,9 @@ pub(super) struct ComponentConfig {
     /// Name of the port that speaks CoAP over TCP, if any.
     #[serde(default)]
     coap_tcp_port: Option<String>,
+    /// Name of the port that speaks WebSocket without MQTT, if any.
+    #[serde(default)]
+    websocket_port: Option<String>,
     /// Name of the UDP port that speaks LwM2M, if any.
     #[serde(default)]
     lwm2m_port: Option<String>,
@@ -128,6 +131,7 @@ impl ComponentConfig {
             (Protocol::Http, self.http_port),
             (Protocol::Coap, self.coap_port),
             (Protocol::CoapTcp, self.coap_tcp_port),
+            (Protocol::WebSocket, self.websocket_port),
             (Protocol::Lwm2m, self.lwm2m_port),
             (Protocol::Gateway, self.gateway_port),
         ];
@@ -231,8 +235,8 @@ pub(super) fn check(
         }
     }
     if !components.is_empty() && components.iter().all(|component| component.ports.is_empty()) {
-        let keys = Protocol::ALL.iter().filter(|protocol| protocol.is_of_profiles());
-        let keys: Vec<String> = keys.map(|protocol| format!("`{}`", protocol.port_key())).collect();
+        let keys: Vec<String> =
+            Protocol::ALL.iter().map(|protocol| format!("`{}`", protocol.port_key())).collect();
         let message = format!("exactly one component must have one of {}", keys.join(", "));
         found.push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
     }

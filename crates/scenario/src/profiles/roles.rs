@@ -230,11 +230,14 @@ pub(crate) struct Device {
     /// MQTT: the topic of its messages. A scenario that writes `message.target` has its own.
     #[serde(default)]
     pub topic: Option<String>,
-    /// MQTT: what stands around the message, with `{message}` in it.
+    /// MQTT and WebSocket: what stands around the message, with `{message}` in it.
     #[serde(default)]
     pub payload: Option<String>,
-    /// MQTT: how the platform answers a message by a message of its own. Without it, the protocol's acknowledgement is all
-    /// that is awaited.
+    /// WebSocket: what is said beside messages.
+    #[serde(default)]
+    pub websocket: Option<WebSocketConfig>,
+    /// MQTT and WebSocket: how the platform answers a message by a message of its own. Without it, over MQTT the protocol's
+    /// acknowledgement is all that is awaited, and over WebSocket any message that comes back.
     #[serde(default)]
     pub answer: Option<Answer>,
     /// The largest content that the platform takes, with what stands around the message, as `1MiB`: a scenario whose messages
@@ -256,6 +259,45 @@ pub(crate) struct Device {
     pub configuration: BTreeMap<String, String>,
 }
 
+/// What a client says over a WebSocket without MQTT, beside messages.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WebSocketConfig {
+    /// Of subscribers: name of the port, where it is not the one that devices speak to.
+    #[serde(default)]
+    pub port: Option<String>,
+    /// Path and query, where they are not those of the platform's address.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// The subprotocol that is asked for (RFC 6455 section 1.9), without which none is.
+    #[serde(default)]
+    pub subprotocol: Option<String>,
+    /// Header fields of the request for the WebSocket. Variables: `{run}`, `{device}` or `{subscriber}`, `{token}`, and what set-up
+    /// steps captured.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Messages with which each connection begins, in order, before any other.
+    #[serde(default)]
+    pub opening: Vec<Opening>,
+    /// Of devices: whether the platform answers each message. Default true. Without answers, only deliveries show what it took.
+    #[serde(default)]
+    pub answered: Option<bool>,
+}
+
+/// A message with which a WebSocket begins.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Opening {
+    /// What is said. Variables: `{run}`, `{device}`, `{token}`, `{time}`, `{random:..}`, and what set-up steps captured; of subscribers
+    /// `{subscriber}`, too. One with `{device}` is said by a subscriber once for each device that it follows.
+    pub message: String,
+    /// How its answer is known, which must come before the next message goes. Without it, none is awaited.
+    #[serde(default)]
+    pub answer: Option<Answer>,
+}
+
 /// A resource that a device has, which the platform may ask for with GET. The answer repeats the path, and the number of an observation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -270,24 +312,59 @@ pub(crate) struct Serves {
     pub body_format: BodyFormat,
 }
 
-/// How a platform answers over MQTT: the device subscribes to a topic at which JSON comes that names the request.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// How a platform answers by a message of its own, with JSON in it. It is known by the name of the request, which it repeats, or by
+/// its type: then it answers the oldest message that is not answered.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Answer {
-    /// The topic that the device subscribes to, with `{run}` and `{device}`: one of its own, else each device reads the
+    /// MQTT: the topic that the device subscribes to, with `{run}` and `{device}`: one of its own, else each device reads the
     /// answers to all.
-    pub topic: String,
-    /// Where in the answer the name of the request stands, as a JSON pointer.
-    pub id: String,
+    #[serde(default)]
+    pub topic: Option<String>,
+    /// Where in the answer the name of the request stands, as a JSON pointer (RFC 6901): `/requestId`, or `/0` for the first of an
+    /// array.
+    #[serde(default)]
+    pub id: Option<String>,
     /// That name as the request has it, such as `{run}-{device}-{sequence}`; it ends with `{sequence}`.
-    pub is: String,
+    #[serde(default)]
+    pub is: Option<String>,
+    /// WebSocket: where the type of a message stands, as a JSON pointer.
+    #[serde(default, rename = "type")]
+    pub of_type: Option<String>,
+    /// With `type`: the types that answer.
+    #[serde(default)]
+    pub types: Vec<String>,
+    /// With `type`: the types that refuse.
+    #[serde(default)]
+    pub refusals: Vec<String>,
     /// Where in the answer its status stands, as a JSON pointer.
     #[serde(default)]
     pub status: Option<String>,
-    /// The numbers there that mean success; default all.
+    /// The numbers or texts there that mean success; default all.
     #[serde(default)]
-    pub expect: Vec<u64>,
+    pub expect: Vec<Word>,
+}
+
+/// A text, or a number as one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub(crate) enum Word {
+    /// A whole number.
+    Number(u64),
+    /// A text.
+    Text(String),
+}
+
+impl Word {
+    /// As a text.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Word::Number(number) => number.to_string(),
+            Word::Text(text) => text.clone(),
+        }
+    }
 }
 
 /// What devices speak, by the word for it in files.
@@ -343,6 +420,10 @@ pub(crate) struct Subscriber {
     /// Options of its answers over CoAP, by number: a whole number, or a text.
     #[serde(default)]
     pub options: BTreeMap<String, OptionConfig>,
+    /// It receives over a WebSocket of its own: what it asks for, and what it says at first. Each message that comes with markers is a
+    /// delivery.
+    #[serde(default)]
+    pub websocket: Option<WebSocketConfig>,
     /// MQTT: the filters that it subscribes to, with `{run}` and `{subscriber}`. A scenario's own take their place.
     #[serde(default)]
     pub filters: Vec<String>,

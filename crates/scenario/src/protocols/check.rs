@@ -64,8 +64,10 @@ pub(crate) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
         Subscribers::Count(count) => *count,
         Subscribers::Group(group) => group.count,
     };
-    let receive =
-        platform.roles.listener.is_some() || (platform.roles.observes.is_some() && spoken.has_observers);
+    let roles = &platform.roles;
+    let receive = roles.listener.is_some()
+        || roles.receives.is_some()
+        || (roles.observes.is_some() && spoken.has_observers);
     let elsewhere = context.population().receivers == ReceiversPlan::Common;
     if subscribers > 0 && !receive && !elsewhere {
         let message = format!("there are no subscribers over {name}: nothing is delivered");

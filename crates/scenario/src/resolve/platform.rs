@@ -2,7 +2,9 @@
 
 use crate::address::{Scheme, Wire};
 use crate::check::near_miss;
-use crate::config::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers, With};
+use crate::config::{
+    AttachedPlatform, OverWebSocket, Platform, Scenario, SubscriberGroup, Subscribers, With,
+};
 use crate::context::Context;
 use crate::plan::{Endpoint, PlatformPlan, Protocol, RolePlan, Secret, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
@@ -27,9 +29,12 @@ pub(super) fn resolve(
     let name = &attached.profile;
     let mut profile = profile(name, path, context)?;
     let address: Option<Endpoint> = attached.address.as_ref().map(|written| written.0.clone());
-    let address = crate::protocols::websocket::over_websocket(address, attached.protocol, context);
     let roles = with_mapping(&profile, attached.mapping.as_ref().or(profile.mapping.as_ref()));
     let spoken = roles.device.as_ref().map(|device| device.speaks.0).unwrap_or_default();
+    // A profile may say what is spoken over the WebSocket of the address.
+    let is_plain = spoken == Protocol::WebSocket && address.as_ref().is_some_and(|own| own.wire.websocket);
+    let said = attached.protocol.or(is_plain.then_some(OverWebSocket::Plain));
+    let address = crate::protocols::websocket::over_websocket(address, said, context);
     match (&address, profile.components.is_empty() && profile.simulated.is_none()) {
         (None, true) => context.error_with_help(
             path,

@@ -63,8 +63,7 @@ impl JsonSchema for Speaks {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let all = Protocol::ALL.into_iter().filter(|protocol| protocol.is_of_profiles());
-        let all: Vec<String> = all.map(Protocol::key).collect();
+        let all: Vec<String> = Protocol::ALL.into_iter().map(Protocol::key).collect();
         json_schema!({ "type": "string", "enum": all, "description": "A protocol." })
     }
 }

@@ -145,7 +145,7 @@ mod tests {
     const KEY: [u8; 16] = *b"the sample nonce";
 
     fn opened(subprotocol: &str) -> Session {
-        let request = Request { host: "h", path: "/", subprotocol: Some(subprotocol), key: KEY };
+        let request = Request { host: "h", path: "/", subprotocol: Some(subprotocol), headers: "", key: KEY };
         let (mut session, mut asked, mut out) = (Session::default(), Vec::new(), Vec::new());
         request.encode(&mut asked);
         assert_eq!(session.input(&asked, &mut out, &mut Vec::new()).unwrap(), asked.len());

@@ -1,6 +1,5 @@
 //! The MQTT driver: sessions of [`session`] over non-blocking TCP [`connection`]s, one epoll a shard.
 
-mod answers;
 mod connection;
 mod flight;
 mod notified;
@@ -11,10 +10,10 @@ use super::stream::StreamIo;
 use super::timers::Timers;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
+use crate::drivers::answers::Answers;
 use crate::drivers::{DriverContext, DriverEntry, Part};
 use crate::share::Share;
 use crate::topology::{subscriptions_of, will_filter, will_of};
-use answers::Answers;
 use connection::Connection;
 use notified::Notified;
 use plimsoll_codec::mqtt::{AckKind, Malformed};

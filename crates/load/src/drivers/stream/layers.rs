@@ -13,7 +13,7 @@ use rustls::ClientConfig;
 use std::sync::Arc;
 use tls::{Handshake, Terms, Tls};
 pub use tls::{authorities, check as check_tls, of_client as tls_of_client};
-use websocket::WebSocket;
+use websocket::{WebSocket, Wish};
 
 mod records;
 mod tls;
@@ -69,7 +69,8 @@ impl Transport {
         };
         let websocket = self.websocket.as_ref().map(|plan| {
             let masks = random(self.seed, &[MASKS, u64::from(client), u64::from(connection)]);
-            (Arc::clone(plan), WebSocket::new(masks, Some(SUBPROTOCOL)))
+            let wish = Wish { subprotocol: Some(SUBPROTOCOL.to_owned()), headers: String::new() };
+            (Arc::clone(plan), WebSocket::new(masks, wish))
         });
         let some = tls.is_some() || websocket.is_some();
         let layers =

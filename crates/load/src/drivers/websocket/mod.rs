@@ -1,7 +1,14 @@
 //! The plain WebSocket driver: each operation sends one message, text or binary, and what comes back is its answer, known by
-//! the marker in it, else by its order. One epoll a shard; [`device`] is one connection.
+//! what the profile says, else by the marker in it, else by its order. One epoll a shard.
+//!
+//! [`connection`] is one WebSocket; [`asking`] and [`opening`] how it is asked for, and what it begins with; [`device`] and [`subscriber`] who
+//! has one.
 
+mod asking;
+mod connection;
 mod device;
+mod opening;
+mod subscriber;
 mod unanswered;
 
 use super::readiness::Ready;
@@ -9,23 +16,28 @@ use super::stream::StreamIo;
 use super::timers::Timers;
 use crate::content::{Contents, run_tag};
 use crate::driver::{Client, Driver, Event, Traffic};
+use crate::drivers::answers::Answers;
 use crate::drivers::{DriverContext, DriverEntry, Part};
 use crate::share::Share;
+use asking::Asking;
+use connection::READ_SIZE;
 use device::Device;
+use opening::Opening;
 use plimsoll_codec::websocket::Opcode;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{MarkerForm, Protocol, TransportPlan, WebSocketPlan};
 use plimsoll_stats::distribution::{Random, random};
 use std::os::fd::{AsFd, BorrowedFd};
+use unanswered::Unanswered;
 
-/// Bytes read from a socket at once.
-const READ_SIZE: usize = 256 * 1024;
 /// Distinguishes the random numbers of pauses from others.
 const PAUSES: u64 = 0x7061_7573_6573_0000;
 
-/// Devices alone.
-pub const ENTRY: DriverEntry =
-    DriverEntry::of_devices(Protocol::WebSocket, |context| Ok(Box::new(WebSocketDriver::new(context)?)));
+/// Devices, and subscribers that receive.
+pub const ENTRY: DriverEntry = DriverEntry {
+    receivers: Some(|context, role| Ok(Box::new(subscriber::SubscriberDriver::new(context, role)?))),
+    ..DriverEntry::of_devices(Protocol::WebSocket, |context| Ok(Box::new(WebSocketDriver::new(context)?)))
+};
 
 /// Devices of one shard that speak WebSocket.
 pub struct WebSocketDriver {
@@ -40,6 +52,12 @@ struct Io {
     /// What is asked for when a connection is made.
     wanted: WebSocketPlan,
     contents: Contents,
+    /// How answers are known; `None` where markers or their order tell.
+    answers: Option<Answers>,
+    /// Whether no message is answered.
+    is_unanswered: bool,
+    asking: Asking,
+    opening: Opening,
     /// What our messages are: text where the content is.
     opcode: Opcode,
     tag: u16,
@@ -49,6 +67,8 @@ struct Io {
     dirty: Vec<u32>,
     /// A message's content.
     content: Vec<u8>,
+    /// What one reading has brought.
+    came: Vec<Event>,
     random: Random,
 }
 
@@ -66,9 +86,12 @@ impl WebSocketDriver {
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(context: &DriverContext) -> std::io::Result<WebSocketDriver> {
-        let &DriverContext { ref plan, run, share, .. } = context;
+        let &DriverContext { ref plan, run, share, ref run_context, .. } = context;
         let TransportPlan { tls, websocket } = plan.connection.transport.clone();
-        let wanted = websocket.ok_or_else(|| std::io::Error::other("the address names no WebSocket"))?;
+        // A platform that was started has an address without a path.
+        let wanted = websocket.unwrap_or_else(|| asking::at(context.address));
+        let role = &plan.platform.roles.device.websocket;
+        let wanted = asking::place(&wanted, role);
         // Messages are ours to cut, so that only TLS lies below.
         let below = TransportPlan { tls, websocket: None };
         let owned = share.numbers(plan.devices);
@@ -79,16 +102,23 @@ impl WebSocketDriver {
         let io = Io {
             stream: StreamIo::new(context, &below, READ_SIZE)?,
             wanted,
-            contents: Contents::new(plan, run),
+            contents: Contents::new(plan, run).in_context(run_context),
+            answers: Answers::of(plan, run),
+            is_unanswered: role.is_unanswered,
+            asking: Asking::new(context, role),
+            opening: Opening::new(context, &role.opening),
             opcode,
             tag: run_tag(plan.message.marker, run),
             seed: plan.seed,
             timers: Timers::new(),
             dirty: Vec::new(),
             content: Vec::new(),
+            came: Vec::new(),
             random: random(plan.seed, &[PAUSES, u64::from(share.index)]),
         };
-        let devices = owned.map(|number| Device::new(number, plan.connection.reconnect)).collect();
+        let are_named = io.answers.as_ref().is_some_and(Answers::are_named);
+        let device = |number| Device::new(number, plan.connection.reconnect, Unanswered::new(are_named));
+        let devices = owned.map(device).collect();
         Ok(WebSocketDriver { share, devices, io })
     }
 
@@ -177,7 +207,7 @@ impl Driver for WebSocketDriver {
 
     fn disconnect(&mut self) {
         for device in &mut self.devices {
-            device.goodbye();
+            device.goodbye(&mut self.io);
         }
     }
 }

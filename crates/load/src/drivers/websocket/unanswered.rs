@@ -13,9 +13,16 @@ pub struct Unanswered {
     messages: VecDeque<(u32, Nanos)>,
     /// Whether an answer on this connection had a marker: one without is no answer from then on.
     marked: bool,
+    /// Whether answers repeat the names of their messages.
+    named: bool,
 }
 
 impl Unanswered {
+    /// None. `named` says whether answers repeat the names of their messages.
+    pub fn new(named: bool) -> Unanswered {
+        Unanswered { named, ..Unanswered::default() }
+    }
+
     /// A message was sent.
     pub fn sent(&mut self, sequence: u32, at: Nanos) {
         self.messages.push_back((sequence, at));
@@ -24,23 +31,31 @@ impl Unanswered {
     /// Something came, with the sequence of its marker where it has one of this device: which message it answers. Without a
     /// marker it is the oldest.
     pub fn answered(&mut self, marked: Option<u32>) -> Option<u32> {
-        let Some(sequence) = marked else {
-            let front = if self.marked { None } else { self.messages.pop_front() };
-            return front.map(|(sequence, _)| sequence);
-        };
+        let Some(sequence) = marked else { return if self.marked { None } else { self.oldest() } };
+        let found = self.of_name(sequence);
+        self.marked |= found.is_some();
+        found
+    }
+
+    /// The oldest message is answered.
+    pub fn oldest(&mut self) -> Option<u32> {
+        self.messages.pop_front().map(|(sequence, _)| sequence)
+    }
+
+    /// The message of that sequence is answered, if it is one of them.
+    pub fn of_name(&mut self, sequence: u32) -> Option<u32> {
         let place = match self.messages.front() {
             // Nearly always.
             Some(&(oldest, _)) if oldest == sequence => 0,
             _ => self.messages.binary_search_by_key(&sequence, |&(sequence, _)| sequence).ok()?,
         };
-        self.marked = true;
         self.messages.remove(place).map(|(sequence, _)| sequence)
     }
 
     /// Whether only the order tells which message an answer belongs to, so that one answer too few would lend each
     /// message the answer of the next.
     pub fn goes_by_order(&self) -> bool {
-        !self.marked && !self.messages.is_empty()
+        !self.marked && !self.named && !self.messages.is_empty()
     }
 
     /// Gives up the oldest message if it has waited too long by then.

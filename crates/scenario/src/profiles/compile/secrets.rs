@@ -33,6 +33,12 @@ pub(super) fn slots(plan: &RolePlan) -> Vec<usize> {
         });
         slots.extend(in_parameters.filter_map(|(_, piece)| captured(piece)));
     }
+    // What lets a WebSocket in has its credentials in messages, whose keys are not looked at.
+    let openings = [Some(&plan.device.websocket), plan.receives.as_ref()].into_iter().flatten();
+    for role in openings {
+        let headers = role.headers.iter().filter(|(name, _)| names_secret(name));
+        slots.extend(headers.flat_map(|(_, value)| &value.pieces).filter_map(captured));
+    }
     slots
 }
 

@@ -21,7 +21,7 @@ pub(super) const SLICE: Slice = Slice {
     unspoken: |_, _, _| (),
     most_in_flight: |_| None,
     sockets: one_each,
-    is_answered: |_| true,
+    is_answered: |plan| !plan.platform.roles.device.websocket.is_unanswered,
     secrets: |_| Vec::new(),
     describe,
 };
@@ -29,5 +29,9 @@ pub(super) const SLICE: Slice = Slice {
 fn describe(plan: &Plan) -> String {
     let kind = if plan.message.marker == MarkerForm::Binary { "binary" } else { "text" };
     let devices = grouped(f64::from(plan.devices));
-    format!("{devices} over WebSocket, {kind} messages, each answered by one")
+    let answered = match plan.platform.roles.device.websocket.is_unanswered {
+        true => "which nobody answers",
+        false => "each answered by one",
+    };
+    format!("{devices} over WebSocket, {kind} messages, {answered}")
 }

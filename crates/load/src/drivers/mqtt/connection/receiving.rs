@@ -5,6 +5,7 @@ use super::super::session::closed_at_once;
 use super::super::{Io, Timer};
 use super::{Connection, State};
 use crate::driver::{Client, Event};
+use crate::drivers::answers::Answer;
 use plimsoll_codec::mqtt::{packet_length, packet_length_tolerantly, topic};
 use plimsoll_codec::stranger::{Stranger, shown};
 use plimsoll_model::Nanos;
@@ -292,9 +293,13 @@ impl Connection {
                     return Ok(());
                 }
                 let answer = io.answers.as_mut().filter(|_| from_device);
-                if let Some(answer) = answer.and_then(|answers| answers.read(device, payload, at)) {
+                let answer = answer.and_then(|answers| answers.read(device, payload));
+                if let Some(Answer { sequence: Some(sequence), refused }) = answer {
                     io.stream.traffic.answers.add(packet.len(), payload.len());
-                    events.push(answer);
+                    events.push(match refused {
+                        None => Event::Acknowledged { device, sequence, at },
+                        Some(reason) => Event::Refused { device, sequence, at, reason },
+                    });
                     return Ok(());
                 }
                 // What a platform sends to a device that never subscribed belongs to no subscriber.

@@ -15,8 +15,16 @@ pub struct WebSocket {
     answer: Option<Vec<u8>>,
     reader: Reader,
     masks: Random,
+    wish: Wish,
+}
+
+/// What is asked for beside host and path.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
     /// What is spoken over it, where that has a name.
-    subprotocol: Option<&'static str>,
+    pub subprotocol: Option<String>,
+    /// Further header fields, each with the end of its line.
+    pub headers: String,
 }
 
 /// What a whole message is given to: its kind, and its content, which it may take. An error ends the connection.
@@ -24,11 +32,11 @@ pub type Taker<'a> = dyn FnMut(Opcode, &mut Vec<u8>) -> Result<(), String> + 'a;
 
 impl WebSocket {
     /// Before the request. Key and masks come from the generator.
-    pub fn new(mut masks: Random, subprotocol: Option<&'static str>) -> WebSocket {
+    pub fn new(mut masks: Random, wish: Wish) -> WebSocket {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&masks.bits().to_be_bytes());
         key[8..].copy_from_slice(&masks.bits().to_be_bytes());
-        WebSocket { key, answer: Some(Vec::new()), reader: Reader::of_server(), masks, subprotocol }
+        WebSocket { key, answer: Some(Vec::new()), reader: Reader::of_server(), masks, wish }
     }
 
     /// Whether the request was answered.
@@ -36,13 +44,20 @@ impl WebSocket {
         self.answer.is_none()
     }
 
-    fn wish<'a>(&self, plan: &'a WebSocketPlan) -> Request<'a> {
-        Request { host: &plan.host, path: &plan.path, subprotocol: self.subprotocol, key: self.key }
+    fn asked<'a>(&'a self, plan: &'a WebSocketPlan) -> Request<'a> {
+        let Wish { subprotocol, headers } = &self.wish;
+        Request {
+            host: &plan.host,
+            path: &plan.path,
+            subprotocol: subprotocol.as_deref(),
+            headers,
+            key: self.key,
+        }
     }
 
     /// Appends the request.
     pub fn request(&self, plan: &WebSocketPlan, out: &mut Vec<u8>) {
-        self.wish(plan).encode(out);
+        self.asked(plan).encode(out);
     }
 
     /// Takes in bytes; appends content to `content`, which keeps that of a message until it is whole and taken, and what
@@ -60,7 +75,7 @@ impl WebSocket {
     ) -> Result<(), String> {
         let Some(mut answer) = self.answer.take() else { return self.frames(bytes, content, out, taker) };
         answer.extend_from_slice(bytes);
-        let answered = self.wish(plan).answered(&answer);
+        let answered = self.asked(plan).answered(&answer);
         if let Ok(Some(end)) = answered {
             return self.frames(answer.get(end..).unwrap_or_default(), content, out, taker);
         }
@@ -150,7 +165,8 @@ mod tests {
     }
 
     fn open() -> WebSocket {
-        let mut socket = WebSocket::new(random(1, &[2]), Some("mqtt"));
+        let wish = Wish { subprotocol: Some("mqtt".into()), headers: String::new() };
+        let mut socket = WebSocket::new(random(1, &[2]), wish);
         let (mut request, mut session, mut out) = (Vec::new(), Vec::new(), Vec::new());
         socket.request(&plan(), &mut request);
         // The first bytes of MQTT come together with the answer, which itself comes in two pieces.
@@ -179,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_refusal_opens_nothing() {
-        let mut socket = WebSocket::new(random(1, &[2]), None);
+        let mut socket = WebSocket::new(random(1, &[2]), Wish::default());
         let (mut content, mut out) = (Vec::new(), Vec::new());
         let refused = b"HTTP/1.1 404 Not Found\r\n\r\n";
         let told = socket.incoming(&plan(), refused, &mut content, &mut out, &mut any).unwrap_err();

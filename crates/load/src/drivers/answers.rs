@@ -1,0 +1,151 @@
+//! Platforms that answer a message by a message of their own: which message an answer belongs to, and what it says.
+
+use plimsoll_codec::hiding::cut;
+use plimsoll_model::RunId;
+use plimsoll_scenario::plan::Variables;
+use plimsoll_scenario::plan::{AnswerPlan, Plan, Template};
+use serde_json::Value;
+
+/// Characters of a status that are shown.
+const LONGEST_STATUS: usize = 100;
+
+/// Reads the answers of a run.
+pub struct Answers {
+    plan: AnswerPlan,
+    run: String,
+    name: Vec<u8>,
+}
+
+/// What an answer says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Of which message of the device; `None` of the oldest that is not answered.
+    pub sequence: Option<u32>,
+    /// Why the platform refuses the message, for people; `None` where it takes it.
+    pub refused: Option<String>,
+}
+
+impl Answers {
+    /// Of a run; `None` where the protocol's acknowledgements are all that is awaited.
+    pub fn of(plan: &Plan, run: RunId) -> Option<Answers> {
+        let answer = plan.platform.roles.device.answer.clone()?;
+        Some(Answers { plan: answer, run: run.to_string(), name: Vec::new() })
+    }
+
+    /// Where a device awaits its answers; `None` where they come by themselves.
+    pub fn topic(plan: &Plan, run: RunId, device: u32) -> Option<String> {
+        let answer = plan.platform.roles.device.answer.as_ref()?;
+        let mut topic = Vec::new();
+        render(answer.topic.as_ref()?, &run.to_string(), device, &mut topic);
+        Some(String::from_utf8_lossy(&topic).into_owned())
+    }
+
+    /// Whether answers repeat the name of their message, so that their order says nothing.
+    pub fn are_named(&self) -> bool {
+        self.plan.name.is_some()
+    }
+
+    /// What a message to a device says; `None` where it answers nothing that this device asked in this run.
+    pub fn read(&mut self, device: u32, payload: &[u8]) -> Option<Answer> {
+        let json: Value = serde_json::from_slice(payload).ok()?;
+        let sequence = match &self.plan.name {
+            Some(name) => {
+                let repeated = json.pointer(&name.pointer)?.as_str()?;
+                self.name.clear();
+                render(&name.prefix, &self.run, device, &mut self.name);
+                let sequence = repeated.as_bytes().strip_prefix(self.name.as_slice())?;
+                Some(str::from_utf8(sequence).ok()?.parse().ok()?)
+            }
+            None => None,
+        };
+        let refused = verdict(&self.plan, &json)?;
+        Some(Answer { sequence, refused })
+    }
+}
+
+/// What a message says by type and status: why the platform refuses, for people, or `None` in there where it takes it; `None` for
+/// a message of a type that answers nothing.
+pub fn verdict(plan: &AnswerPlan, json: &Value) -> Option<Option<String>> {
+    if let Some(types) = &plan.types {
+        let of_it = json.pointer(&types.pointer).map(word)?;
+        if types.refusals.contains(&of_it) {
+            return Some(Some(format!("the platform answered {}", cut(&json.to_string(), LONGEST_STATUS))));
+        }
+        if !types.answers.contains(&of_it) {
+            return None;
+        }
+    }
+    let status = plan.status.as_ref().and_then(|pointer| json.pointer(pointer));
+    let is_wanted = |status: &Value| plan.expect.contains(&word(status));
+    let is_refused = !plan.expect.is_empty() && !status.is_some_and(is_wanted);
+    Some(is_refused.then(|| {
+        let status = status.map(Value::to_string).unwrap_or_else(|| "without a status".into());
+        format!("the platform answered {}", cut(&status, LONGEST_STATUS))
+    }))
+}
+
+/// A value as a word: a text as it is, anything else as JSON has it.
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn render(template: &Template, run: &str, device: u32, out: &mut Vec<u8>) {
+    template.render(&Variables { run, device, ..Variables::default() }, &mut || 0, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_scenario::plan::{AnswerName, AnswerTypes, Piece};
+
+    fn answers(plan: AnswerPlan) -> Answers {
+        Answers { plan, run: "r".into(), name: Vec::new() }
+    }
+
+    #[test]
+    fn an_answer_names_its_request() {
+        let text = |text: &str| Piece::Text(text.into());
+        let prefix = Template { pieces: vec![Piece::Run, text("-"), Piece::Device, text("-")] };
+        let mut answers = answers(AnswerPlan {
+            topic: None,
+            name: Some(AnswerName { pointer: "/rqi".into(), prefix }),
+            types: None,
+            status: Some("/rsc".into()),
+            expect: vec!["2001".into(), "success".into()],
+        });
+        let mut read = |payload: &str| answers.read(7, payload.as_bytes());
+        let taken = Some(Answer { sequence: Some(42), refused: None });
+        assert_eq!(read(r#"{"rqi":"r-7-42","rsc":2001}"#), taken);
+        assert_eq!(read(r#"{"rqi":"r-7-42","rsc":"2001"}"#), taken);
+        assert_eq!(read(r#"{"rqi":"r-7-42","rsc":"success"}"#), taken);
+        let refused = |reason: &str| Some(Answer { sequence: Some(42), refused: Some(reason.into()) });
+        assert_eq!(read(r#"{"rqi":"r-7-42","rsc":5000}"#), refused("the platform answered 5000"));
+        assert_eq!(read(r#"{"rqi":"r-7-42"}"#), refused("the platform answered without a status"));
+        for foreign in [r#"{"rqi":"r-70-42"}"#, r#"{"rqi":"r-7-x"}"#, r#"{"rqi":7}"#, "{}", "x", ""] {
+            assert_eq!(read(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_a_name_is_known_by_its_type() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let mut answers = answers(AnswerPlan {
+            topic: None,
+            name: None,
+            types: Some(AnswerTypes {
+                pointer: "/0".into(),
+                answers: words(&["done"]),
+                refusals: words(&["error"]),
+            }),
+            status: None,
+            expect: Vec::new(),
+        });
+        let mut read = |payload: &str| answers.read(7, payload.as_bytes());
+        assert_eq!(read(r#"["done",{}]"#), Some(Answer { sequence: None, refused: None }));
+        let refused = read(r#"["error",{"status":429}]"#).unwrap();
+        assert_eq!(refused.refused.unwrap(), r#"the platform answered ["error",{"status":429}]"#);
+        for push in [r#"["message",{}]"#, "[]", "{}", "done"] {
+            assert_eq!(read(push), None, "{push}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What is asked for when a WebSocket is opened: its path, its subprotocol, and header fields.
+
+use super::opening::{Whom, variables};
+use crate::driver::Client;
+use crate::drivers::DriverContext;
+use crate::drivers::stream::layers::websocket::Wish;
+use crate::run_context::View;
+use plimsoll_scenario::plan::{Template, WebSocketPlan, WebSocketRole};
+use plimsoll_stats::distribution::{Random, random};
+use std::net::SocketAddr;
+
+/// Names the stream of random numbers in header fields.
+const STREAM: u64 = 0x6865_6164_6572_7300;
+/// Distinguishes the random numbers of masks from others.
+const MASKS: u64 = 0x706c_6169_6e77_7300;
+
+/// What the clients of a shard ask for.
+pub struct Asking {
+    headers: Vec<(String, Template)>,
+    subprotocol: Option<String>,
+    run: String,
+    view: View,
+    random: Random,
+    /// Which connection of the shard is made: each has masks of its own.
+    connections: u64,
+}
+
+/// What one connection is asked for by, and what its frames are masked by.
+pub struct Asked {
+    /// What stands in the request beside host and path.
+    pub wish: Wish,
+    /// Where masks come from.
+    pub masks: Random,
+}
+
+impl Asking {
+    /// As a role says.
+    pub fn new(context: &DriverContext, role: &WebSocketRole) -> Asking {
+        let DriverContext { plan, run, share, run_context, .. } = context;
+        Asking {
+            headers: role.headers.clone(),
+            subprotocol: role.subprotocol.clone(),
+            run: run.to_string(),
+            view: View::of(run_context),
+            random: random(plan.seed, &[STREAM, u64::from(share.index)]),
+            connections: 0,
+        }
+    }
+
+    /// Of a client.
+    pub fn of(&mut self, (client, whom): (Client, Whom), seed: u64) -> Asked {
+        self.view.refresh();
+        self.connections += 1;
+        let mut headers = String::new();
+        for (name, value) in &self.headers {
+            let numbers = &mut self.random;
+            let mut text = Vec::new();
+            value.render(&variables((&self.run, &self.view), whom), &mut || numbers.bits(), &mut text);
+            // What was captured may have the end of a line in it.
+            let text = String::from_utf8_lossy(&text).replace(|c: char| c.is_control(), " ");
+            headers += &format!("{name}: {text}\r\n");
+        }
+        let number = match client {
+            Client::Device(number) => u64::from(number),
+            Client::Subscriber(number) => u64::from(number) | 1 << 32,
+        };
+        let masks = random(seed, &[MASKS, number, self.connections]);
+        Asked { wish: Wish { subprotocol: self.subprotocol.clone(), headers }, masks }
+    }
+}
+
+/// The WebSocket of an address that says no more.
+pub fn at(address: SocketAddr) -> WebSocketPlan {
+    WebSocketPlan { host: address.to_string(), path: "/".into() }
+}
+
+/// Where the WebSockets of a role are: at the path of the address, unless the role has one.
+pub fn place(plan: &WebSocketPlan, role: &WebSocketRole) -> WebSocketPlan {
+    let path = role.path.clone().unwrap_or_else(|| plan.path.clone());
+    WebSocketPlan { path, ..plan.clone() }
+}

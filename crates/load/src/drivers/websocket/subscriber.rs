@@ -1,0 +1,298 @@
+//! Subscribers that receive over WebSockets of their own: each says at first what it wants, and what comes with markers is delivered.
+
+use super::asking::{self, Asking};
+use super::connection::{Connection, READ_SIZE, Stamp, State};
+use super::opening::{Opening, Whom};
+use crate::content::Contents;
+use crate::driver::{Client, Driver, Event, Traffic};
+use crate::drivers::readiness::Ready;
+use crate::drivers::stream::StreamIo;
+use crate::drivers::timers::Timers;
+use crate::drivers::{DriverContext, Part};
+use crate::notification::notify;
+use crate::share::Share;
+use plimsoll_codec::websocket::{Opcode, header_length};
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::{SubscriberPlan, TransportPlan, WebSocketPlan, WebSocketRole};
+use plimsoll_stats::distribution::{Random, random};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Distinguishes the random numbers of pauses from others.
+const PAUSES: u64 = 0x7061_7573_6573_0001;
+
+/// Subscribers of one shard.
+pub struct SubscriberDriver {
+    share: Share,
+    subscribers: Vec<Subscriber>,
+    stream: StreamIo,
+    wanted: WebSocketPlan,
+    asking: Asking,
+    opening: Opening,
+    contents: Contents,
+    seed: u64,
+    /// Which devices each of them follows, and how many.
+    follows: SubscriberPlan,
+    followed: u32,
+    devices: u32,
+    first_device: u32,
+    timers: Timers<Timer>,
+    random: Random,
+    content: Vec<u8>,
+    /// What happened between two polls.
+    early: Vec<Event>,
+    /// What one reading has brought.
+    came: Vec<Event>,
+}
+
+struct Subscriber {
+    connection: Connection,
+    /// The place of the message at first that is said next, or whose answer is awaited.
+    place: u32,
+}
+
+/// What a subscriber wants to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    ConnectTimeout,
+    Reconnect,
+}
+
+impl SubscriberDriver {
+    /// Subscribers of a share, none of them connected yet.
+    ///
+    /// # Errors
+    /// The kernel refuses an epoll instance, or certificates cannot be used.
+    pub fn new(context: &DriverContext, role: &WebSocketRole) -> std::io::Result<SubscriberDriver> {
+        let &DriverContext { ref plan, run, address, subscribers, .. } = context;
+        let (share, count) = subscribers;
+        let TransportPlan { tls, websocket } = plan.connection.transport.clone();
+        let below = TransportPlan { tls, websocket: None };
+        let subscriber = |_| Subscriber { connection: Connection::new(plan.connection.reconnect), place: 0 };
+        Ok(SubscriberDriver {
+            share,
+            subscribers: (0..share.count(count)).map(subscriber).collect(),
+            stream: StreamIo::new(context, &below, READ_SIZE)?,
+            wanted: asking::place(&websocket.unwrap_or_else(|| asking::at(address)), role),
+            asking: Asking::new(context, role),
+            opening: Opening::new(context, &role.opening),
+            contents: Contents::new(plan, run),
+            seed: plan.seed,
+            follows: plan.subscribers.clone(),
+            followed: plan.subscribers.followed(plan.devices),
+            devices: plan.devices,
+            first_device: plan.population.first_device,
+            timers: Timers::new(),
+            random: random(plan.seed, &[PAUSES, u64::from(share.index)]),
+            content: Vec::new(),
+            early: Vec::new(),
+            came: Vec::new(),
+        })
+    }
+
+    fn client(&self, slot: u32) -> Client {
+        Client::Subscriber(self.share.number(slot))
+    }
+
+    /// What a subscriber says in a place: which message, and whom it is about.
+    fn said(&self, slot: u32) -> Option<(usize, Whom)> {
+        let own = self.subscribers.get(slot as usize)?;
+        let (message, position) = self.opening.place(own.place, self.followed)?;
+        let subscriber = self.share.number(slot);
+        let within = subscriber - self.share.first;
+        let device = self.first_device + self.follows.follows(within, position, self.devices);
+        Some((message, Whom { device, subscriber }))
+    }
+
+    fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let (client, number) = (self.client(slot), self.share.number(slot));
+        let asked = self.asking.of((client, Whom { device: 0, subscriber: number }), self.seed);
+        let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
+        own.place = 0;
+        match own.connection.open(slot, (client, number), asked, &mut self.stream) {
+            Ok(()) => {
+                let timeout = own.connection.began() + self.stream.timeout;
+                self.timers.set(timeout, slot, Timer::ConnectTimeout);
+            }
+            Err(reason) => self.failed(slot, reason, events),
+        }
+    }
+
+    fn ready(&mut self, Ready { slot, generation, flags }: Ready, events: &mut Vec<Event>) {
+        let (subscriber, said) = (self.share.number(slot), self.said(slot));
+        let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
+        if !own.connection.is_of(generation) {
+            return;
+        }
+        let is_opening = own.connection.state == State::Opening;
+        let mut let_in: Option<Result<(), String>> = None;
+        let (mut came, mut traffic) = (std::mem::take(&mut self.came), Traffic::default());
+        let (opening, contents) = (&self.opening, &self.contents);
+        let mut taker = |content: &mut Vec<u8>, stamp: Stamp| {
+            if let (Some((message, whom)), true, None) = (said, is_opening, &let_in) {
+                let_in = opening.read(message, whom, content);
+                if let_in.is_some() {
+                    return;
+                }
+            }
+            // What has no marker is an answer or a greeting: only messages are deliveries.
+            if contents.marker(content).is_some() {
+                let length = content.len();
+                traffic.notifications.add(header_length(length, false) + length, length);
+                notify(contents, subscriber, stamp, content, &mut came);
+            }
+        };
+        let outcome = own.connection.progress(flags, &self.wanted, &mut self.stream, events, &mut taker);
+        self.stream.traffic += traffic;
+        events.append(&mut came);
+        self.came = came;
+        match (outcome, let_in) {
+            (Ok(false), None) => {}
+            (Ok(true), None) => self.say_next(slot, events),
+            (Ok(_), Some(Ok(()))) => {
+                if let Some(own) = self.subscribers.get_mut(slot as usize) {
+                    own.place += 1;
+                }
+                self.say_next(slot, events);
+            }
+            (Ok(_), Some(Err(reason))) | (Err(reason), _) => return self.failed(slot, reason, events),
+        }
+        self.send(slot, events);
+    }
+
+    /// Says what is next of the messages at first; after the last one, the subscriber is ready.
+    fn say_next(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let client = self.client(slot);
+        loop {
+            let said = self.said(slot);
+            let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
+            let Some((message, whom)) = said else {
+                let again = own.connection.is_let_in(self.stream.pauses);
+                let took = self.stream.clock.now() - own.connection.began();
+                return events.push(Event::Ready { client, took, again });
+            };
+            let is_answered = self.opening.write(message, whom, &mut self.content);
+            own.connection.message(Opcode::Text, &self.content, None);
+            // Each answer shows that the platform goes on: connecting may take so long once more.
+            if is_answered == Some(true) {
+                return;
+            }
+            own.place += 1;
+        }
+    }
+
+    fn send(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
+        let outcome = loop {
+            if !own.connection.is_there() {
+                return;
+            }
+            match own.connection.write(&mut self.stream, |_, _| ()) {
+                Ok(true) => {}
+                Ok(false) => break own.connection.written(slot, false, &mut self.stream),
+                Err(reason) => break Err(reason),
+            }
+        };
+        if let Err(reason) = outcome {
+            self.failed(slot, reason, events);
+        }
+    }
+
+    /// The connection is no more: all is said anew after a pause.
+    fn failed(&mut self, slot: u32, reason: String, events: &mut Vec<Event>) {
+        let (at, client) = (self.stream.clock.now(), self.client(slot));
+        let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
+        let was_ready = own.connection.state == State::Ready;
+        let again = own.connection.fail(at, &mut self.stream, &mut self.random);
+        events.push(match was_ready {
+            true => Event::Disconnected { client, at, reason },
+            false => Event::ConnectFailed { client, reason, lasting: false },
+        });
+        if let Some(at) = again {
+            self.timers.set(at, slot, Timer::Reconnect);
+        }
+    }
+
+    fn fire_timers(&mut self, events: &mut Vec<Event>) {
+        let now = self.stream.clock.now();
+        while let Some((at, slot, timer)) = self.timers.due(now) {
+            let Some(own) = self.subscribers.get(slot as usize) else { continue };
+            match (timer, own.connection.state) {
+                (Timer::Reconnect, State::Pausing) => self.open(slot, events),
+                (Timer::Reconnect, _) | (_, State::Idle | State::Ready | State::Pausing) => {}
+                (Timer::ConnectTimeout, _) => {
+                    if at >= own.connection.began() + self.stream.timeout {
+                        let reason = own.connection.late(self.stream.timeout);
+                        self.failed(slot, reason, events);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Part for SubscriberDriver {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.stream.readiness.epoll().as_fd()
+    }
+
+    fn next_timer(&self) -> Nanos {
+        self.timers.next()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.stream.readiness.is_urgent()
+    }
+}
+
+impl Driver for SubscriberDriver {
+    fn now(&self) -> Nanos {
+        self.stream.clock.now()
+    }
+
+    fn connect(&mut self, client: Client) -> bool {
+        let Client::Subscriber(number) = client else { return false };
+        let slot = self.share.slot(number);
+        let is_idle = |own: &Subscriber| own.connection.state == State::Idle;
+        if !self.subscribers.get(slot as usize).is_some_and(is_idle) {
+            return false;
+        }
+        let mut early = std::mem::take(&mut self.early);
+        self.open(slot, &mut early);
+        self.early = early;
+        true
+    }
+
+    fn release(&mut self, client: Client) -> bool {
+        let Client::Subscriber(number) = client else { return false };
+        let slot = self.share.slot(number);
+        let Some(own) = self.subscribers.get_mut(slot as usize) else { return false };
+        let was_ready = own.connection.leave(&mut self.stream);
+        own.connection.forget(self.stream.pauses);
+        was_ready
+    }
+
+    fn submit(&mut self, _: u32, _: u32) {}
+
+    fn withdraw(&mut self, _: &mut Vec<Event>) {}
+
+    fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        events.append(&mut self.early);
+        self.stream.readiness.wait(until.min(self.timers.next()));
+        let found = self.stream.readiness.found();
+        for &ready in &found {
+            self.ready(ready, events);
+        }
+        self.stream.readiness.served(found);
+        self.fire_timers(events);
+    }
+
+    fn take_traffic(&mut self) -> Traffic {
+        std::mem::take(&mut self.stream.traffic)
+    }
+
+    fn disconnect(&mut self) {
+        for own in &mut self.subscribers {
+            own.connection.leave(&mut self.stream);
+        }
+    }
+}

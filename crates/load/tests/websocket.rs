@@ -1,0 +1,335 @@
+//! The WebSocket driver against a scripted platform: what clients say at first, answers by name and by type, and subscribers.
+
+// Helpers of tests may fail as tests do.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use plimsoll_codec::websocket::{Event as Frame, Opcode, Reader, accept_of, encode_frame};
+use plimsoll_load::clock::Clock;
+use plimsoll_load::driver::{Client, Driver, Event};
+use plimsoll_load::drivers::{BoxedPart, DriverContext, driver_of};
+use plimsoll_load::run_context::RunContext;
+use plimsoll_load::share::Share;
+use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::plan::{Plan, Protocol};
+use plimsoll_scenario::{Environment, SourceFile, load};
+use serde_json::{Value, json};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A test that waits longer than this hangs.
+const LONGEST: Nanos = Nanos::from_secs(20);
+
+/// Names answers, as DeviceHive does.
+const NAMED: &str = r#"
+name: scripted
+title: a platform that names its answers
+description: each answer repeats the name of its request
+limits: { all: none }
+device:
+  speaks: websocket
+  marker: ascii
+  payload: '{"action":"insert","requestId":"{run}-{device}-{sequence}","text":"{message:json}"}'
+  answer: { id: /requestId, is: "{run}-{device}-{sequence}", status: /status, expect: [success] }
+  websocket:
+    subprotocol: words
+    headers: { X-Origin: "C{device}" }
+    opening:
+      - message: '{"action":"authenticate","requestId":"in-{device}"}'
+        answer: { id: /requestId, is: "in-{device}", status: /status, expect: [success] }
+subscriber:
+  websocket:
+    path: /out
+    opening:
+      - message: '{"action":"authenticate","requestId":"sub"}'
+        answer: { id: /requestId, is: sub, status: /status, expect: [success] }
+      - message: '{"action":"subscribe","requestId":"of-{device}","deviceId":"{device}"}'
+        answer: { id: /requestId, is: "of-{device}", status: /status, expect: [success] }
+  delivery: every
+components: []
+"#;
+
+/// Types its messages and answers none, as Meshblu does.
+const TYPED: &str = r#"
+name: scripted
+title: a platform that types its messages
+description: messages are not answered, and refusals do not say what they refuse
+limits: { all: none }
+device:
+  speaks: websocket
+  marker: ascii
+  payload: '["message",{"payload":"{message:json}"}]'
+  answer: { type: /0, refusals: [error] }
+  websocket:
+    answered: false
+    opening:
+      - message: '["identity",{"uuid":"{device}"}]'
+        answer: { type: /0, types: [ready], refusals: [notReady] }
+components: []
+"#;
+
+struct Rig {
+    driver: BoxedPart,
+    clock: Clock,
+    events: Vec<Event>,
+    listener: TcpListener,
+}
+
+/// The platform's side of a connection.
+struct Side {
+    socket: TcpStream,
+    bytes: Vec<u8>,
+    reader: Reader,
+    content: Vec<u8>,
+    /// What the client asked for.
+    request: String,
+}
+
+impl Rig {
+    fn of(profile: &str, population: &str, client: impl FnOnce(&DriverContext) -> BoxedPart) -> Rig {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let text = format!(
+            "name: scripted\nplatform: {{ profile: ./scripted.yaml, address: \"ws://{address}/in\" }}\n\
+             connection: {{ timeout: 400ms, reconnect: {{ from: 10ms, to: 20ms }} }}\nload: {{ levels: [1] }}\n\
+             population: {population}\n"
+        );
+        let profile = |_: &str| Ok(profile.to_owned());
+        let environment = Environment { profile: &profile, variable: &|_| None };
+        let plan = load(&SourceFile { name: "test".into(), text }, &[], &environment);
+        let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
+        let (run, clock, run_context) = (RunId::from_bits(7), Clock::start(), Arc::<RunContext>::default());
+        let context = DriverContext {
+            subscribers: (Share::WHOLE, plan.subscribers.count),
+            plan,
+            run,
+            address,
+            share: Share::WHOLE,
+            clock,
+            bootstrap: None,
+            run_context,
+            service: None,
+        };
+        Rig { driver: client(&context), clock, events: Vec::new(), listener }
+    }
+
+    fn device(profile: &str) -> Rig {
+        let mut rig = Rig::of(profile, "{ devices: 1 }", |context| {
+            (driver_of(Protocol::WebSocket).unwrap().devices)(context).unwrap()
+        });
+        assert!(rig.driver.connect(Client::Device(0)));
+        rig
+    }
+
+    /// A subscriber that follows two devices.
+    fn subscriber() -> Rig {
+        let mut rig = Rig::of(NAMED, "{ devices: 2, subscribers: 1 }", |context| {
+            let role = context.plan.platform.roles.receives.clone().unwrap();
+            driver_of(Protocol::WebSocket).unwrap().receivers.unwrap()(context, &role).unwrap()
+        });
+        assert!(rig.driver.connect(Client::Subscriber(0)));
+        rig
+    }
+
+    fn turn(&mut self) {
+        self.driver.poll(self.clock.now() + Nanos::from_millis(1), &mut self.events);
+    }
+
+    fn until(&mut self, mut done: impl FnMut(&Rig) -> bool) {
+        let end = self.clock.now() + LONGEST;
+        while !done(self) {
+            assert!(self.clock.now() < end, "it never came: {:?}", self.events);
+            self.turn();
+        }
+    }
+
+    /// The next connection, with its WebSocket open.
+    fn accept(&mut self) -> Side {
+        let end = self.clock.now() + LONGEST;
+        let mut side = loop {
+            self.turn();
+            assert!(self.clock.now() < end, "nobody connects: {:?}", self.events);
+            if let Ok((socket, _)) = self.listener.accept() {
+                socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+                let (bytes, content) = (Vec::new(), Vec::new());
+                break Side { socket, bytes, reader: Reader::of_client(), content, request: String::new() };
+            }
+        };
+        while !side.bytes.ends_with(b"\r\n\r\n") {
+            self.turn();
+            assert!(side.read());
+        }
+        side.request = String::from_utf8(std::mem::take(&mut side.bytes)).unwrap();
+        let field = |name: &str| {
+            let line = side.request.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.strip_prefix(": ")).map(str::to_owned)
+        };
+        let accept = accept_of(field("Sec-WebSocket-Key").unwrap().as_bytes());
+        let chosen = field("Sec-WebSocket-Protocol");
+        let chosen = chosen.map(|name| format!("Sec-WebSocket-Protocol: {name}\r\n")).unwrap_or_default();
+        let answer = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accept}\r\n{chosen}\r\n"
+        );
+        side.socket.write_all(answer.as_bytes()).unwrap();
+        side
+    }
+
+    /// The next message that comes to the platform.
+    fn next(&mut self, side: &mut Side) -> Value {
+        let end = self.clock.now() + LONGEST;
+        loop {
+            if let Some(came) = side.cut() {
+                return came;
+            }
+            self.turn();
+            assert!(side.read(), "the connection was closed: {:?}", self.events);
+            assert!(self.clock.now() < end, "nothing came: {:?}", self.events);
+        }
+    }
+
+    fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
+        self.events.iter().filter(|event| wanted(event)).count()
+    }
+}
+
+impl Side {
+    fn read(&mut self) -> bool {
+        let mut room = [0; 4096];
+        match self.socket.read(&mut room) {
+            Ok(0) => false,
+            Ok(length) => {
+                self.bytes.extend_from_slice(&room[..length]);
+                true
+            }
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
+    }
+
+    fn cut(&mut self) -> Option<Value> {
+        loop {
+            let (taken, event) = self.reader.read(&self.bytes, &mut self.content).unwrap();
+            let is_message = matches!(event, Some(Frame::Message(_)));
+            self.bytes.drain(..taken);
+            if is_message {
+                let content = std::mem::take(&mut self.content);
+                return Some(serde_json::from_slice(&content).unwrap());
+            }
+            if taken == 0 {
+                return None;
+            }
+        }
+    }
+
+    fn say(&mut self, message: &Value) {
+        let mut out = Vec::new();
+        encode_frame(Opcode::Text, true, None, message.to_string().as_bytes(), &mut out);
+        self.socket.write_all(&out).unwrap();
+    }
+}
+
+fn is_ready(event: &Event) -> bool {
+    matches!(event, Event::Ready { .. })
+}
+
+#[test]
+fn a_device_is_ready_when_it_was_let_in_and_its_messages_are_answered_by_name() {
+    let mut rig = Rig::device(NAMED);
+    let mut side = rig.accept();
+    assert!(side.request.starts_with("GET /in HTTP/1.1\r\n"), "{}", side.request);
+    assert!(side.request.contains("\r\nX-Origin: C0\r\n"), "{}", side.request);
+    assert!(side.request.contains("\r\nSec-WebSocket-Protocol: words\r\n"), "{}", side.request);
+    let asked = rig.next(&mut side);
+    assert_eq!(asked, json!({ "action": "authenticate", "requestId": "in-0" }));
+    side.say(&json!({ "hello": "from the platform" }));
+    (0..20).for_each(|_| rig.turn());
+    assert_eq!(rig.count(is_ready), 0, "a greeting lets nobody in");
+    side.say(&json!({ "requestId": "in-0", "status": "success" }));
+    rig.until(|rig| rig.count(is_ready) == 1);
+    for sequence in 0..3 {
+        rig.driver.submit(0, sequence);
+    }
+    let asked = [rig.next(&mut side), rig.next(&mut side), rig.next(&mut side)];
+    // In another order, one of them refused.
+    side.say(&json!({ "requestId": asked[2]["requestId"], "status": "success" }));
+    side.say(&json!({ "requestId": asked[0]["requestId"], "status": "error", "code": 403 }));
+    side.say(&json!({ "requestId": asked[1]["requestId"], "status": "success" }));
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Acknowledged { .. })) == 2);
+    let of =
+        |wanted: &dyn Fn(&Event) -> Option<u32>| rig.events.iter().filter_map(wanted).collect::<Vec<_>>();
+    let acknowledged = of(&|event| match event {
+        Event::Acknowledged { sequence, .. } => Some(*sequence),
+        _ => None,
+    });
+    let refused = of(&|event| match event {
+        Event::Refused { sequence, reason, .. } => reason.contains("error").then_some(*sequence),
+        _ => None,
+    });
+    assert_eq!((acknowledged, refused), (vec![2, 1], vec![0]));
+}
+
+#[test]
+fn who_is_not_let_in_says_why() {
+    for (profile, answer) in [
+        (NAMED, json!({ "requestId": "in-0", "status": "error" })),
+        (TYPED, json!(["notReady", { "status": 401 }])),
+    ] {
+        let mut rig = Rig::device(profile);
+        let mut side = rig.accept();
+        rig.next(&mut side);
+        side.say(&answer);
+        let is_it = |event: &Event| matches!(event, Event::ConnectFailed { reason, .. } if reason.contains("the client was not let in: the platform answered"));
+        rig.until(|rig| rig.count(is_it) == 1);
+    }
+    let mut rig = Rig::device(NAMED);
+    let mut side = rig.accept();
+    rig.next(&mut side);
+    let is_late = |event: &Event| matches!(event, Event::ConnectFailed { reason, .. } if reason.contains("to be let in was not answered within 400 ms"));
+    rig.until(|rig| rig.count(is_late) == 1);
+}
+
+#[test]
+fn a_message_that_nobody_answers_is_sent_and_a_refusal_is_told() {
+    let mut rig = Rig::device(TYPED);
+    let mut side = rig.accept();
+    assert_eq!(rig.next(&mut side), json!(["identity", { "uuid": "0" }]));
+    side.say(&json!(["ready", {}]));
+    rig.until(|rig| rig.count(is_ready) == 1);
+    rig.driver.submit(0, 0);
+    let said = rig.next(&mut side);
+    assert_eq!(said[0], "message");
+    side.say(&json!(["error", { "status": 429 }]));
+    let is_told = |event: &Event| matches!(event, Event::Incident { reason } if reason.contains("429"));
+    rig.until(|rig| rig.count(is_told) == 1);
+    assert_eq!(rig.count(|event| matches!(event, Event::Sent { .. })), 1);
+    let is_end = |event: &Event| matches!(event, Event::Acknowledged { .. } | Event::Refused { .. });
+    assert_eq!(rig.count(is_end), 0, "{:?}", rig.events);
+}
+
+#[test]
+fn a_subscriber_says_what_it_wants_of_each_device_and_gets_what_comes() {
+    let mut rig = Rig::subscriber();
+    let mut side = rig.accept();
+    assert!(side.request.starts_with("GET /out HTTP/1.1\r\n"), "{}", side.request);
+    assert_eq!(rig.next(&mut side)["requestId"], "sub");
+    side.say(&json!({ "requestId": "sub", "status": "success" }));
+    for device in ["0", "1"] {
+        assert_eq!(rig.count(is_ready), 0);
+        assert_eq!(rig.next(&mut side)["deviceId"], device);
+        side.say(&json!({ "requestId": format!("of-{device}"), "status": "success", "subscriptionId": 7 }));
+    }
+    rig.until(|rig| rig.count(is_ready) == 1);
+    let mut marker = Vec::new();
+    plimsoll_codec::marker::Marker { run: RunId::from_bits(7).tag(), device: 1, sequence: 4 }
+        .write_ascii(&mut marker);
+    side.say(&json!({ "subscriptionId": 7, "notification": { "text": String::from_utf8(marker).unwrap() } }));
+    let is_it = |event: &Event| matches!(event, Event::Received { subscriber: 0, marker: Some(marker), .. } if (marker.device, marker.sequence) == (1, 4));
+    rig.until(|rig| rig.count(is_it) == 1);
+    assert_eq!(rig.count(|event| matches!(event, Event::Received { .. })), 1, "answers are no deliveries");
+    // A connection that is lost is made again, and everything is said anew.
+    drop(side);
+    let mut side = rig.accept();
+    assert_eq!(rig.next(&mut side)["requestId"], "sub");
+}

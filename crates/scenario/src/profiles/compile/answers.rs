@@ -1,0 +1,119 @@
+//! How answers are known that come as messages of their own.
+
+use super::Compiler;
+use crate::plan::{AnswerName, AnswerPlan, AnswerTypes, CapturedName, Piece, Protocol};
+use crate::profiles::roles::{Answer, Word};
+
+const PATH: &str = "device.answer";
+
+impl Compiler<'_> {
+    /// The answers to a device's messages.
+    pub(super) fn answer(
+        &mut self,
+        answer: &Answer,
+        protocol: Protocol,
+        captured: &[CapturedName],
+    ) -> Option<AnswerPlan> {
+        if !matches!(protocol, Protocol::Mqtt | Protocol::WebSocket) {
+            let help = "remove it: the answer to a request is awaited by itself".to_owned();
+            self.error(PATH, format!("{protocol} has answers of its own"), help);
+        }
+        match (&answer.topic, protocol) {
+            (None, Protocol::Mqtt) => {
+                let help = "write the topic at which they come, with `{device}` in it".to_owned();
+                self.error(&format!("{PATH}.topic"), "answers over MQTT come at a topic", help);
+            }
+            (Some(_), Protocol::WebSocket) => {
+                let help = "remove it: they come over the connection of the device".to_owned();
+                self.error(&format!("{PATH}.topic"), "answers over WebSocket have no topic", help);
+            }
+            _ => {}
+        }
+        if protocol == Protocol::Mqtt && answer.of_type.is_some() {
+            let help = "remove it, and write `id` and `is`".to_owned();
+            self.error(&format!("{PATH}.type"), "answers over MQTT are known by their names", help);
+        }
+        let mut name = self.name(answer, &["run", "device", "sequence"], PATH, captured);
+        if let Some(name) = &mut name
+            && name.prefix.pieces.pop() != Some(Piece::Sequence)
+        {
+            let help = "write it such as `{run}-{device}-{sequence}`".to_owned();
+            self.error(&format!("{PATH}.is"), "the name of a request must end with `{sequence}`", help);
+        }
+        let types = self.types(answer, PATH);
+        let is_unanswered = name.is_none() && types.as_ref().is_some_and(|types| types.answers.is_empty());
+        if name.is_none() && types.is_none() && answer.id.is_none()
+            || is_unanswered && types.as_ref().is_some_and(|types| types.refusals.is_empty())
+        {
+            let help = "write `id` and `is`, or `type` and `types`".to_owned();
+            self.error(PATH, "nothing tells an answer from other messages", help);
+        }
+        let topic = answer
+            .topic
+            .as_ref()
+            .map(|topic| self.template(topic, &["run", "device"], &format!("{PATH}.topic"), captured));
+        let expect = answer.expect.iter().map(Word::text).collect();
+        Some(AnswerPlan { topic, name, types, status: answer.status.clone(), expect })
+    }
+
+    /// The answer to a message with which a connection begins.
+    pub(super) fn opening_answer(
+        &mut self,
+        answer: &Answer,
+        variables: &[&str],
+        path: &str,
+        captured: &[CapturedName],
+    ) -> AnswerPlan {
+        let path = format!("{path}.answer");
+        if answer.topic.is_some() {
+            let help = "remove it: they come over the connection".to_owned();
+            self.error(&format!("{path}.topic"), "answers over WebSocket have no topic", help);
+        }
+        let name = self.name(answer, variables, &path, captured);
+        let types = self.types(answer, &path);
+        let expect = answer.expect.iter().map(Word::text).collect();
+        AnswerPlan { topic: None, name, types, status: answer.status.clone(), expect }
+    }
+
+    /// Which messages answer, by their types.
+    fn types(&mut self, answer: &Answer, path: &str) -> Option<AnswerTypes> {
+        let pointers = [("id", &answer.id), ("type", &answer.of_type), ("status", &answer.status)];
+        for (key, pointer) in pointers {
+            if pointer.as_ref().is_some_and(|pointer| !pointer.starts_with('/')) {
+                self.error(&format!("{path}.{key}"), "a JSON pointer begins with a slash", String::new());
+            }
+        }
+        if answer.of_type.is_none() && !(answer.types.is_empty() && answer.refusals.is_empty()) {
+            let help = "write `type: /0`, or where it stands".to_owned();
+            self.error(&format!("{path}.type"), "it is not said where the type of a message stands", help);
+        }
+        let (answers, refusals) = (answer.types.clone(), answer.refusals.clone());
+        answer.of_type.clone().map(|pointer| AnswerTypes { pointer, answers, refusals })
+    }
+
+    /// What an answer repeats.
+    fn name(
+        &mut self,
+        answer: &Answer,
+        variables: &[&str],
+        path: &str,
+        captured: &[CapturedName],
+    ) -> Option<AnswerName> {
+        let (pointer, is) = match (&answer.id, &answer.is) {
+            (Some(pointer), Some(is)) => (pointer.clone(), is),
+            (None, None) => return None,
+            (Some(_), None) => {
+                let help = "write it such as `is: '{run}-{device}-{sequence}'`".to_owned();
+                self.error(&format!("{path}.is"), "it is not said which name an answer repeats", help);
+                return None;
+            }
+            (None, Some(_)) => {
+                let help = "write `id: /requestId`, or where it stands".to_owned();
+                self.error(&format!("{path}.id"), "it is not said where an answer has the name", help);
+                return None;
+            }
+        };
+        let prefix = self.template(is, variables, &format!("{path}.is"), captured);
+        Some(AnswerName { pointer, prefix })
+    }
+}
