@@ -1,7 +1,7 @@
 //! CoAP messages over a stream, TCP or TLS (RFC 8323): each one begins with its length. They have no type and no id, since a
 //! stream neither loses nor doubles anything.
 
-use super::{Kind, LONGEST_TOKEN, Malformed, Message, options, write_payload};
+use super::{Kind, LONGEST_TOKEN, Malformed, Message, OptionList, options, write_payload};
 
 /// Codes of messages about the connection itself (RFC 8323 section 5).
 pub mod signal {
@@ -123,9 +123,17 @@ pub fn encode(message: &Message<'_>, out: &mut Vec<u8>) {
     write_payload(message, out);
 }
 
+/// Appends a message of these parts.
+pub fn append(code: u8, token: &[u8], options: &OptionList, payload: &[u8], out: &mut Vec<u8>) {
+    let mut encoded = Vec::new();
+    options.encode(&mut encoded);
+    let kind = Kind::NonConfirmable;
+    encode(&Message { kind, code, id: 0, token, options: &encoded, payload }, out);
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{OptionList, code, option};
+    use super::super::{code, option};
     use super::*;
     use proptest::prelude::*;
 

@@ -3,7 +3,7 @@
 
 use super::{Answer, LARGEST_ANSWER, Rendered, Unanswered};
 use plimsoll_codec::coap::stream::{self, Frame, signal};
-use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
+use plimsoll_codec::coap::{Block, OptionList, code, option};
 use plimsoll_load::driver::Client;
 use plimsoll_load::drivers::{coap_tcp_reasons as reasons, tls_of_client};
 use plimsoll_load::tls_refusal;
@@ -248,19 +248,9 @@ impl Connection {
             if let Some(block) = next {
                 list.add_number(option::BLOCK2, block);
             }
-            let mut options = Vec::new();
-            list.encode(&mut options);
             let payload = if next.is_none() { &written.body[..] } else { &[] };
-            let request = Message {
-                kind: Kind::NonConfirmable,
-                code,
-                id: 0,
-                token: &token,
-                options: &options,
-                payload,
-            };
             let mut bytes = Vec::new();
-            stream::encode(&request, &mut bytes);
+            stream::append(code, &token, &list, payload, &mut bytes);
             if let Some(most) = self.most.filter(|most| bytes.len() > *most as usize) {
                 return Err(format!("the request has {} bytes, and the platform takes {most}", bytes.len()));
             }
@@ -349,10 +339,8 @@ impl Connection {
     }
 
     fn say(&mut self, code: u8, token: &[u8], list: &OptionList) -> Result<(), String> {
-        let (mut options, mut bytes) = (Vec::new(), Vec::new());
-        list.encode(&mut options);
-        let kind = Kind::NonConfirmable;
-        stream::encode(&Message { kind, code, id: 0, token, options: &options, payload: &[] }, &mut bytes);
+        let mut bytes = Vec::new();
+        stream::append(code, token, list, &[], &mut bytes);
         self.stream.write_all(&bytes).map_err(|error| error.to_string())
     }
 }

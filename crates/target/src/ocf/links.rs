@@ -3,7 +3,7 @@
 use super::Csm;
 use crate::tcp::{Outgoing, Peer, Slots};
 use plimsoll_codec::coap::stream::{self, Frame, signal};
-use plimsoll_codec::coap::{Kind, Message, OptionList};
+use plimsoll_codec::coap::{Message, OptionList};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::net::TcpStream;
@@ -187,18 +187,17 @@ impl Links {
 
     /// Sends a message.
     pub fn say(&mut self, id: u64, code: u8, token: &[u8], list: &OptionList, payload: &[u8]) {
-        let mut options = Vec::new();
-        list.encode(&mut options);
-        self.pass(
-            id,
-            &Message { kind: Kind::NonConfirmable, code, id: 0, token, options: &options, payload },
-        );
+        self.write(id, |out| stream::append(code, token, list, payload, out));
     }
 
     /// Sends a message as it is.
     pub fn pass(&mut self, id: u64, message: &Message<'_>) {
+        self.write(id, |out| stream::encode(message, out));
+    }
+
+    fn write(&mut self, id: u64, append: impl FnOnce(&mut Vec<u8>)) {
         let Some(link) = self.links.get_mut(id).filter(|link| !link.is_ended) else { return };
-        stream::encode(message, link.out.bytes());
+        append(link.out.bytes());
         if !std::mem::replace(&mut link.is_dirty, true) {
             self.dirty.push(id);
         }

@@ -7,7 +7,7 @@ use crate::drivers::socket::Interest;
 use crate::drivers::stream::outgoing::Outgoing;
 use crate::drivers::stream::{Backoff, Stream, StreamIo};
 use plimsoll_codec::coap::stream::{self, Frame, signal};
-use plimsoll_codec::coap::{Kind, Message, OptionList, code};
+use plimsoll_codec::coap::{Message, OptionList, code};
 use plimsoll_model::Nanos;
 use std::collections::VecDeque;
 
@@ -195,7 +195,7 @@ impl Connection {
         let mut list = OptionList::new();
         list.add_number(signal::MAX_MESSAGE_SIZE, LARGEST_MESSAGE as u32);
         list.add(signal::BLOCK_WISE_TRANSFER, b"");
-        say(signal::CSM, b"", &list, self.out.bytes());
+        stream::append(signal::CSM, b"", &list, &[], self.out.bytes());
     }
 
     fn settled(&mut self, at: Stamp, taker: &mut dyn FnMut(Incoming<'_>, Stamp)) {
@@ -245,7 +245,7 @@ impl Connection {
         }
         // Where requests still wait for it, an answer to them says as much as one to a ping behind them.
         if self.out.is_empty() {
-            say(signal::PING, &PING_TOKEN, &OptionList::new(), self.out.bytes());
+            stream::append(signal::PING, &PING_TOKEN, &OptionList::new(), &[], self.out.bytes());
         }
         Ok(now + interval)
     }
@@ -367,7 +367,9 @@ impl Connection {
             }
             // A platform that does not take what is there gets no more.
             signal::PING if self.out.is_full() => {}
-            signal::PING => say(signal::PONG, message.token, &OptionList::new(), self.out.bytes()),
+            signal::PING => {
+                stream::append(signal::PONG, message.token, &OptionList::new(), &[], self.out.bytes())
+            }
             signal::RELEASE => {
                 let pause = message.number(signal::HOLD_OFF).unwrap_or_default();
                 self.released = Some(at.0 + Nanos::from_secs(i64::from(pause)));
@@ -392,7 +394,7 @@ impl Connection {
         if let Some((number, _)) = csm.options().find(|(number, _)| number % 2 == 1) {
             let mut list = OptionList::new();
             list.add_number(signal::BAD_CSM_OPTION, u32::from(number));
-            say(signal::ABORT, b"", &list, self.out.bytes());
+            stream::append(signal::ABORT, b"", &list, &[], self.out.bytes());
             return Err(format!(
                 "the platform's CSM has option {number}, which must not be ignored and is unknown"
             ));
@@ -460,7 +462,7 @@ impl Connection {
     pub fn leave(&mut self, io: &mut StreamIo) {
         let is_idle = self.state == State::Ready && self.out.is_empty();
         if is_idle && self.has_csm {
-            say(signal::RELEASE, b"", &OptionList::new(), self.out.bytes());
+            stream::append(signal::RELEASE, b"", &OptionList::new(), &[], self.out.bytes());
         }
         self.stream.close_with(self.out.rest(), is_idle, &mut io.traffic);
         self.close();
@@ -481,12 +483,4 @@ impl Connection {
         self.settings = Settings { max_message_size: None, takes_blocks: false };
         self.state = State::Closed;
     }
-}
-
-/// Appends a message without a payload.
-fn say(code: u8, token: &[u8], list: &OptionList, out: &mut Vec<u8>) {
-    let mut options = Vec::new();
-    list.encode(&mut options);
-    let kind = Kind::NonConfirmable;
-    stream::encode(&Message { kind, code, id: 0, token, options: &options, payload: &[] }, out);
 }

@@ -6,7 +6,7 @@ use crate::drivers::coap::requests::add_options;
 use crate::drivers::words;
 use crate::run_context::View;
 use plimsoll_codec::coap::stream;
-use plimsoll_codec::coap::{Kind, Message, OptionList, code};
+use plimsoll_codec::coap::{Message, OptionList, code};
 use plimsoll_scenario::plan::{RequestPlan, Variables};
 use plimsoll_stats::distribution::{Random, random};
 
@@ -55,19 +55,16 @@ impl LogIn {
             captures: self.view.captures(),
             ..Variables::default()
         };
-        let (mut list, mut text, mut options, mut body) =
-            (OptionList::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut list, mut text, mut body) = (OptionList::new(), Vec::new(), Vec::new());
         let numbers = &mut self.random;
         let parts = (&request.path, &request.options[..]);
         add_options(parts, &self.base, &variables, &mut || numbers.bits(), (&mut list, &mut text));
-        list.encode(&mut options);
         request.body.render(&variables, &mut || numbers.bits(), &mut body);
         let mut token = [0; TOKEN.len() + 1];
         token[..TOKEN.len()].copy_from_slice(&TOKEN);
         token[TOKEN.len()] = number as u8;
         let code = code::method(&request.method).unwrap_or(code::POST);
-        let kind = Kind::NonConfirmable;
-        stream::encode(&Message { kind, code, id: 0, token: &token, options: &options, payload: &body }, out);
+        stream::append(code, &token, &list, &body, out);
         true
     }
 

@@ -17,7 +17,7 @@ use crate::notification::notify;
 use crate::run_context::View;
 use crate::share::Share;
 use plimsoll_codec::coap::stream;
-use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
+use plimsoll_codec::coap::{Message, OptionList, code, option};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{CoapPlan, ObservePlan, SubscriberPlan, Variables};
 use plimsoll_stats::distribution::{Random, random};
@@ -325,16 +325,13 @@ impl ObserverDriver {
             captures: self.view.captures(),
             ..Variables::default()
         };
-        let (mut list, mut text, mut options) = (OptionList::new(), Vec::new(), Vec::new());
+        let (mut list, mut text) = (OptionList::new(), Vec::new());
         let parts = (&self.role.path, &self.role.options[..]);
         add_options(parts, &self.base, &variables, &mut || 0, (&mut list, &mut text));
         list.add_number(option::OBSERVE, 0);
-        list.encode(&mut options);
-        let (kind, token) = (Kind::NonConfirmable, token_of(place));
-        let request =
-            Message { kind, code: code::GET, id: 0, token: &token, options: &options, payload: &[] };
         if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
-            stream::encode(&request, subscriber.connection.out.bytes());
+            let out = subscriber.connection.out.bytes();
+            stream::append(code::GET, &token_of(place), &list, &[], out);
         }
     }
 

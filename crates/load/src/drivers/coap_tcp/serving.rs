@@ -7,7 +7,7 @@ use crate::drivers::coap::slip;
 use crate::drivers::stream::outgoing::Outgoing;
 use crate::run_context::View;
 use plimsoll_codec::coap::stream;
-use plimsoll_codec::coap::{KeptMessage, Kind, Message, OptionList, code, option};
+use plimsoll_codec::coap::{KeptMessage, Message, OptionList, code, option};
 use plimsoll_scenario::plan::{ServePlan, Variables};
 use plimsoll_stats::distribution::{Random, random};
 
@@ -58,11 +58,8 @@ impl Serving {
                 list.add(number, value);
             }
         }
-        let mut options = Vec::new();
-        list.encode(&mut options);
-        let (kind, token) = (Kind::NonConfirmable, asked.token);
         let code = if is_served { code::CONTENT } else { code::NOT_FOUND };
-        stream::encode(&Message { kind, code, id: 0, token, options: &options, payload: &body }, out);
+        stream::append(code, asked.token, &list, &body, out);
         is_served
     }
 

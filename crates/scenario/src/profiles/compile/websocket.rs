@@ -1,7 +1,7 @@
 //! What clients say over a WebSocket beside messages.
 
 use super::{Compiler, OF_DEVICE};
-use crate::plan::{CapturedName, OpeningPlan, Piece, Protocol, WebSocketRole};
+use crate::plan::{CapturedName, Each, OpeningPlan, Piece, Protocol, WebSocketRole};
 use crate::profiles::roles::{Device, Subscriber, WebSocketConfig};
 
 /// What may stand in what a subscriber says at first.
@@ -79,7 +79,13 @@ impl Compiler<'_> {
             let message = self.template(&said.message, variables, &format!("{path}.message"), captured);
             let answer =
                 said.answer.as_ref().map(|answer| self.opening_answer(answer, variables, &path, captured));
-            let of_each_device = message.has(&|piece| *piece == Piece::Device);
+            let is_of_device =
+                |name: &str| captured.iter().any(|own| own.name == name && own.each == Each::Device);
+            let of_each_device = message.has(&|piece| match piece {
+                Piece::Device => true,
+                Piece::Captured(_, name) => is_of_device(name),
+                _ => false,
+            });
             opening.push(OpeningPlan { message, of_each_device, answer });
         }
         WebSocketRole {
