@@ -312,7 +312,7 @@ fn a_message_that_nobody_answers_is_sent_and_a_refusal_is_told() {
 fn a_subscriber_says_what_it_wants_of_each_device_and_gets_what_comes() {
     let mut rig = Rig::subscriber();
     let mut side = rig.accept();
-    assert!(side.request.starts_with("GET /out HTTP/1.1\r\n"), "{}", side.request);
+    assert!(side.request.starts_with("GET /in/out HTTP/1.1\r\n"), "{}", side.request);
     assert_eq!(rig.next(&mut side)["requestId"], "sub");
     side.say(&json!({ "requestId": "sub", "status": "success" }));
     for device in ["0", "1"] {

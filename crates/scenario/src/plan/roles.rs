@@ -124,7 +124,7 @@ pub struct AnswerPlan {
 pub struct WebSocketRole {
     /// Name of the platform's port, where it is not the one that devices speak to.
     pub port: Option<String>,
-    /// Path and query of the request; `None` for those of the address.
+    /// Path and query of the request, behind the path of the address; `None` for that alone.
     pub path: Option<String>,
     /// The subprotocol that is asked for.
     pub subprotocol: Option<String>,

@@ -267,7 +267,7 @@ pub(crate) struct WebSocketConfig {
     /// Of subscribers: name of the port, where it is not the one that devices speak to.
     #[serde(default)]
     pub port: Option<String>,
-    /// Path and query, where they are not those of the platform's address.
+    /// Path and query, behind the path of the platform's address.
     #[serde(default)]
     pub path: Option<String>,
     /// The subprotocol that is asked for (RFC 6455 section 1.9), without which none is.

@@ -74,8 +74,12 @@ pub fn at(address: SocketAddr) -> WebSocketPlan {
     WebSocketPlan { host: address.to_string(), path: "/".into() }
 }
 
-/// Where the WebSockets of a role are: at the path of the address, unless the role has one.
+/// Where the WebSockets of a role are: the path of the address stands before its own, as before those of requests.
 pub fn place(plan: &WebSocketPlan, role: &WebSocketRole) -> WebSocketPlan {
-    let path = role.path.clone().unwrap_or_else(|| plan.path.clone());
+    let path = match &role.path {
+        Some(own) => format!("{}{own}", plan.path.trim_end_matches('/')),
+        None if plan.path.is_empty() => "/".to_owned(),
+        None => plan.path.clone(),
+    };
     WebSocketPlan { path, ..plan.clone() }
 }

@@ -46,7 +46,7 @@ impl Compiler<'_> {
             || is_unanswered && types.as_ref().is_some_and(|types| types.refusals.is_empty())
         {
             let help = "write `id` and `is`, or `type` and `types`".to_owned();
-            self.error(PATH, "nothing tells an answer from other messages", help);
+            self.error(PATH, "it is not said which messages are answers", help);
         }
         let topic = answer
             .topic

@@ -1,0 +1,137 @@
+//! Brokers made of microservices, as stand-ins in Python (`stand_ins/`): whoever wrote these had not seen the profiles. What they
+//! recorded is what the ledger says.
+
+use crate::harness::{Bench, count};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+/// A stand-in that runs until it is dropped.
+struct StandIn {
+    child: Child,
+    ports: BTreeMap<String, u16>,
+}
+
+impl StandIn {
+    fn start(bench: &Bench, program: &str, options: &[&str]) -> StandIn {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/stand_ins");
+        let mut command = bench.in_folder("websockets-python");
+        command.arg(folder.join(program)).args(["--record", "record.csv"]).args(options);
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        let mut child =
+            command.stdout(Stdio::piped()).spawn().expect("websockets-python is installed by scripts/peers");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let told = line.trim().strip_prefix("listening ").unwrap_or_else(|| panic!("{line}"));
+        let port =
+            |part: &str| part.split_once('=').map(|(name, port)| (name.to_owned(), port.parse().unwrap()));
+        StandIn { child, ports: told.split(' ').filter_map(port).collect() }
+    }
+
+    fn port(&self, name: &str) -> u16 {
+        self.ports[name]
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How often each thing stands in the record.
+fn recorded(bench: &Bench) -> BTreeMap<String, u64> {
+    let mut lines = BTreeMap::new();
+    for line in fs::read_to_string(bench.path("record.csv")).unwrap().lines().skip(1) {
+        *lines.entry(line.split(',').nth(1).unwrap().to_owned()).or_default() += 1;
+    }
+    lines
+}
+
+/// Ten devices and two subscribers, at 100 messages a second.
+fn scenario(platform: &str) -> String {
+    format!(
+        "name: microservices\nplatform: {platform}\npopulation: {{ devices: 10, subscribers: 2 }}\n\
+         message: {{ size: 40 }}\n\
+         load: {{ arrivals: constant, levels: [100], hold: 2s, samples: 2, warm_up: 0s, drain: 3s, again: 0s }}\n\
+         objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }}\n"
+    )
+}
+
+/// Nothing of the level is refused, foreign or unsent; what was sent.
+#[track_caller]
+fn sent(level: &Value) -> u64 {
+    let sent = count(level, "sent");
+    assert!((198..=200).contains(&sent), "{level:#}");
+    assert_eq!(count(level, "expected_deliveries"), 2 * sent, "{level:#}");
+    for nothing in ["refused", "foreign", "unsent", "disconnected"] {
+        assert_eq!(count(level, nothing), 0, "{nothing}: {level:#}");
+    }
+    sent
+}
+
+#[test]
+fn devicehive_answers_each_notification_and_pushes_it() {
+    let bench = Bench::beside_others();
+    let platform = StandIn::start(&bench, "devicehive.py", &["--lose-every", "20"]);
+    let [websocket, rest, auth] = ["websocket", "rest", "auth"].map(|name| platform.port(name));
+    let finished = bench
+        .run(&scenario(&format!(
+            "{{ profile: devicehive, clean_up: true, address: \"ws://127.0.0.1:{websocket}\", \
+             ports: {{ rest: {rest}, auth: {auth} }} }}"
+        )))
+        .judged();
+    let level = finished.level(0);
+    let (sent, lines) = (sent(level), recorded(&bench));
+    assert_eq!(count(level, "acknowledged"), sent, "{level:#}");
+    assert_eq!(
+        (lines["inserted"], lines["pushed"]),
+        (sent, count(level, "delivered") + count(level, "late")),
+        "{lines:?} {level:#}"
+    );
+    assert_eq!(
+        (count(level, "lost"), count(level, "duplicated")),
+        (2 * lines["lost"], 0),
+        "{lines:?} {level:#}"
+    );
+}
+
+#[test]
+fn meshblu_answers_nothing_and_some_broadcasts_come_twice() {
+    let bench = Bench::beside_others();
+    let platform = StandIn::start(&bench, "meshblu.py", &["--lose-every", "20", "--duplicate-every", "15"]);
+    let [websocket, http] = ["websocket", "http"].map(|name| platform.port(name));
+    let finished = bench
+        .run(&scenario(&format!(
+            "{{ profile: meshblu, clean_up: true, address: \"ws://127.0.0.1:{websocket}\", ports: {{ http: {http} }} }}"
+        )))
+        .judged();
+    let level = finished.level(0);
+    let (sent, lines) = (sent(level), recorded(&bench));
+    let came = ["delivered", "late", "duplicated"].map(|name| count(level, name)).into_iter().sum::<u64>();
+    assert_eq!(
+        (lines["inserted"], lines["pushed"], 2 * lines["lost"]),
+        (sent, came, count(level, "lost")),
+        "{lines:?} {level:#}"
+    );
+    assert!(count(level, "duplicated") >= 20, "{level:#}");
+}
+
+/// A refusal does not say what it refuses, and the connection ends with it.
+#[test]
+fn meshblu_that_refuses_too_many_messages_is_told() {
+    let bench = Bench::beside_others();
+    let platform = StandIn::start(&bench, "meshblu.py", &["--rate", "5"]);
+    let [websocket, http] = ["websocket", "http"].map(|name| platform.port(name));
+    let finished = bench.run(&scenario(&format!(
+        "{{ profile: meshblu, address: \"ws://127.0.0.1:{websocket}\", ports: {{ http: {http} }} }}"
+    )));
+    let level = finished.level(0);
+    assert!(count(level, "disconnected") > 0, "{level:#}");
+    let incidents = finished.summary["levels"][0]["incidents"].to_string();
+    assert!(incidents.contains("429"), "{incidents}");
+}

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""A small stand-in for DeviceHive 4.1, for tests of clients.
+
+Modelled after three of its services: auth (POST /auth/rest/token, /token/refresh), the REST frontend
+(/api/rest: device PUT, GET, DELETE; notification and command POST and long poll) and the WebSocket frontend
+(/api/websocket: one JSON per text frame, an answer has the request's action and requestId, a push has a
+subscriptionId and no requestId). All state is in memory: one user, network 1, device type 1, and the last
+50 messages of each device for polls and subscriptions that look back.
+
+--lose-every N answers the N-th inserted notification but hands it to nobody, neither by push nor by poll.
+--record FILE gets CSV lines time_ns,what,device,id,text: what is inserted, pushed (once for each subscription
+or poll reached) or lost, time is the wall clock, text is the content as JSON.
+"""
+import asyncio, base64, collections, datetime, itertools, os, random, re, time
+from types import SimpleNamespace
+from server import Record, Refused, compact, is_open, json_body, listen, options, parse_json, parse_timestamp, push, reason
+
+LOGIN, PASSWORD = "dhadmin", "dhadmin_#911"
+LIFETIME = {"access": 30 * 60, "refresh": 180 * 24 * 3600}
+KINDS, REMEMBERED = ("notification", "command"), 50
+
+
+class Platform:
+    def __init__(self, lose_every, record):
+        self.lose_every, self.record = lose_every, record
+        self.notifications, self.numbers = 0, itertools.count(1)
+        self.tokens, self.devices = {}, {}
+        self.remembered = collections.defaultdict(lambda: collections.deque(maxlen=REMEMBERED))
+        self.subscriptions = collections.defaultdict(dict)  # (kind, device or None for all) -> {id: subscription}
+        self.polls = collections.defaultdict(set)           # (kind, device) -> futures
+
+    def note(self, what, message):
+        self.record.add(what, message.device, message.id, message.text)
+
+    def new_token(self, use):
+        # Looks like a JWT; what counts is that it was handed out here.
+        parts = (b'{"alg":"HS256"}', compact({"payload": {"a": [0], "u": 1, "n": ["*"], "dt": ["*"], "t": use == "access",
+                 "e": int((time.time() + LIFETIME[use]) * 1000)}}).encode(), os.urandom(32))
+        token = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+        self.tokens[token] = (use, time.monotonic() + LIFETIME[use])
+        return token
+
+    def check_token(self, token, use="access", code=401):
+        known = self.tokens.get(token) if isinstance(token, str) else None
+        if known is None or known[0] != use or known[1] < time.monotonic():
+            raise Refused(code, "Invalid or expired token")
+
+    def log_in(self, body):
+        if (body.get("login"), body.get("password")) != (LOGIN, PASSWORD):
+            raise Refused(401, "Invalid credentials")
+        return {"accessToken": self.new_token("access"), "refreshToken": self.new_token("refresh")}
+
+    def refresh(self, body):
+        self.check_token(body.get("refreshToken"), "refresh", 400)
+        return {"accessToken": self.new_token("access")}
+
+    def device(self, device_id):
+        if not isinstance(device_id, str) or device_id not in self.devices:
+            raise Refused(404 if device_id and isinstance(device_id, str) else 400, f"Device with id = {device_id} not found")
+        return self.devices[device_id]
+
+    def save_device(self, device_id, update):
+        if not isinstance(device_id, str) or not re.fullmatch(r"[A-Za-z0-9-]{1,48}", device_id):
+            raise Refused(400, "Device Id can only contain letters, digits and dashes.")
+        if not isinstance(update, dict) or not isinstance(update.get("name"), str) or not update["name"]:
+            raise Refused(400, "Device name is required")
+        if update.get("networkId") not in (None, 1) or update.get("deviceTypeId") not in (None, 1):
+            raise Refused(404, "Network or device type not found")
+        self.devices[device_id] = {"id": device_id, "name": update["name"], "data": update.get("data"), "networkId": 1,
+                                   "deviceTypeId": 1, "isBlocked": bool(update.get("isBlocked"))}
+
+    def delete_device(self, device_id):
+        self.device(device_id)
+        del self.devices[device_id]
+        for kind in KINDS:
+            self.remembered.pop((kind, device_id), None)
+
+    def insert(self, kind, device_id, content):
+        """Accepts a notification or command and returns the answer's inner object."""
+        self.device(device_id)
+        if not isinstance(content, dict) or not isinstance(content.get(kind), str) or not content[kind]:
+            raise Refused(400, f"{kind} with a name is required")
+        timestamp = parse_timestamp(content.get("timestamp") or datetime.datetime.now(datetime.UTC).isoformat())
+        number = next(self.numbers)
+        # Multiplying by an odd number permutes the 31-bit numbers: ids are unique, yet in no order.
+        ident = number * 0x9E3779B1 & 0x7FFFFFFF
+        full = {"id": ident, kind: content[kind], "deviceId": device_id, "networkId": 1, "deviceTypeId": 1,
+                "timestamp": timestamp, "parameters": content.get("parameters")}
+        answer = {"id": ident, "timestamp": timestamp}
+        if kind == "command":
+            full["userId"] = answer["userId"] = 1
+        message = SimpleNamespace(kind=kind, device=device_id, id=ident, name=content[kind], timestamp=timestamp, full=full,
+                                  json=compact(full), text=compact({key: full[key] for key in (kind, "parameters")}))
+        self.note("inserted", message)
+        if kind == "notification":
+            self.notifications += 1
+            if self.lose_every and self.notifications % self.lose_every == 0:
+                self.note("lost", message)
+                return answer
+        # The product promises no order of answer and push, so both occur: every other push comes after the answer.
+        if number % 2:
+            self.deliver(message)
+        else:
+            asyncio.get_running_loop().call_soon(self.deliver, message)
+        return answer
+
+    def deliver(self, message):
+        self.remembered[message.kind, message.device].append(message)
+        for key in ((message.kind, message.device), (message.kind, None)):
+            for subscription in list(self.subscriptions.get(key, {}).values()):
+                self.push_to(subscription, message)
+        for poll in self.polls.get((message.kind, message.device), ()):
+            if not poll.done():
+                poll.set_result(None)
+
+    def push_to(self, subscription, message):
+        if not is_open(subscription.socket) or (subscription.names and message.name not in subscription.names):
+            return
+        self.note("pushed", message)
+        push([subscription.socket], f'{{"action":"{message.kind}/insert","subscriptionId":{subscription.id},'
+                                    f'"{message.kind}":{message.json}}}')
+
+    def subscribe(self, kind, socket, own, request):
+        device_id, names = request.get("deviceId"), request.get("names")
+        since = parse_timestamp(request.get("timestamp"))
+        if device_id is not None:
+            self.device(device_id)
+        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise Refused(400, "names must be a list of strings")
+        if any(request.get(field) not in (None, [], [1]) for field in ("networkIds", "deviceTypeIds")):
+            raise Refused(404, "Network or device type not found")
+        # Always above 2^53: a client that reads the number as a double gets it wrong.
+        subscription = SimpleNamespace(id=random.getrandbits(62) | 1 << 62, socket=socket, key=(kind, device_id),
+                                       names=set(names) if names else None)
+        self.subscriptions[kind, device_id][subscription.id] = own[subscription.id] = subscription
+        if since:
+            for key in [key for key in self.remembered if key[0] == kind and device_id in (None, key[1])]:
+                for message in [message for message in self.remembered[key] if message.timestamp > since]:
+                    asyncio.get_running_loop().call_soon(self.push_to, subscription, message)
+        return {"subscriptionId": subscription.id}
+
+    def unsubscribe(self, kind, own, ident):
+        if ident is not None and (not isinstance(ident, int) or ident not in own or own[ident].key[0] != kind):
+            raise Refused(404, f"Subscription with id = {ident} not found")
+        for each in [ident] if ident is not None else [i for i in own if own[i].key[0] == kind]:
+            del self.subscriptions[own.pop(each).key][each]
+
+    async def poll(self, kind, device_id, request):
+        """Without a timestamp only what comes while it waits; an empty list when nothing comes in time."""
+        self.device(device_id)
+        wait = request.query.get("waitTimeout", "30")
+        if not re.fullmatch(r"[0-9]{1,2}", wait) or int(wait) > 60:
+            raise Refused(400, "waitTimeout must be 0 to 60")
+        names, since = request.query.get("names"), parse_timestamp(request.query.get("timestamp"))
+        key, deadline = (kind, device_id), time.monotonic() + int(wait)
+        seen = set() if since else {message.id for message in self.remembered.get(key, ())}
+        while True:
+            found = [message for message in self.remembered.get(key, ()) if message.id not in seen
+                     and (not since or message.timestamp > since) and (not names or message.name in names.split(","))]
+            left = deadline - time.monotonic()
+            if found or left <= 0:
+                for message in found if not request.reader.at_eof() else ():
+                    self.note("pushed", message)
+                return [message.full for message in found]
+            arrival = asyncio.get_running_loop().create_future()
+            self.polls[key].add(arrival)
+            await asyncio.wait([arrival], timeout=left)
+            self.polls[key].discard(arrival)
+
+    def act(self, session, socket, request):
+        """One WebSocket request: returns what the answer has beside action, requestId and status, if anything."""
+        device_id = request.get("deviceId")
+        if request.get("action") == "authenticate":
+            session.authenticated = False
+            self.check_token(request.get("token"))
+            session.authenticated = True
+            return None
+        if not session.authenticated:
+            raise Refused(401, "Unauthorized")
+        match str(request.get("action")).split("/"):
+            case ["device", "save"]:
+                return self.save_device(device_id, request.get("device"))
+            case ["device", "get"]:
+                return {"device": self.device(device_id)}
+            case ["device", "delete"]:
+                return self.delete_device(device_id)
+            case ["notification" | "command" as kind, "insert"]:
+                return {kind: self.insert(kind, device_id, request.get(kind))}
+            case ["notification" | "command" as kind, "subscribe"]:
+                return self.subscribe(kind, socket, session.subscriptions, request)
+            case ["notification" | "command" as kind, "unsubscribe"]:
+                return self.unsubscribe(kind, session.subscriptions, request.get("subscriptionId"))
+        raise Refused(400, f"Unknown action requested: {request.get('action')}")
+
+    async def websocket(self, socket):
+        session = SimpleNamespace(authenticated=False, subscriptions={})
+        try:
+            async for frame in socket:  # a broken connection raises here or below; the library then ends it
+                if isinstance(frame, bytes):
+                    return await socket.close(1003, "Binary messages not supported")
+                answer = {}
+                try:
+                    request = parse_json(frame, dict)
+                    answer = {key: request[key] for key in ("action", "requestId") if key in request}
+                    answer |= {"status": "success"} | (self.act(session, socket, request) or {})
+                except Exception as failure:
+                    code, text = reason(failure)
+                    answer |= {"status": "error", "code": code, "error": text}
+                await socket.send(compact(answer))
+        finally:
+            for kind in KINDS:
+                self.unsubscribe(kind, session.subscriptions, None)
+
+    async def auth(self, request):
+        match request.path[1:]:
+            case ["auth", "rest", "token"] if request.method == "POST":
+                return 201, self.log_in(json_body(request))
+            case ["auth", "rest", "token", "refresh"] if request.method == "POST":
+                return 201, self.refresh(json_body(request))
+        raise Refused(404, "Not found")
+
+    async def rest(self, request):
+        if request.path[:3] != ["", "api", "rest"]:
+            raise Refused(404, "Not found")
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        self.check_token(token.strip() if scheme.lower() == "bearer" else None)
+        method = request.method
+        match request.path[3:]:
+            case ["device", device_id] if method == "PUT":
+                return 204, self.save_device(device_id, json_body(request))
+            case ["device", device_id] if method == "GET":
+                return 200, self.device(device_id)
+            case ["device", device_id] if method == "DELETE":
+                return 204, self.delete_device(device_id)
+            case ["device", device_id, "notification" | "command" as kind] if method == "POST":
+                return 201, self.insert(kind, device_id, json_body(request))
+            case ["device", device_id, "notification" | "command" as kind, "poll"] if method == "GET":
+                return 200, await self.poll(kind, device_id, request)
+            case ["device", _] | ["device", _, "notification" | "command"] | ["device", _, "notification" | "command", "poll"]:
+                raise Refused(405, "Method not allowed")
+        raise Refused(404, "Not found")
+
+
+if __name__ == "__main__":
+    given = options(__doc__, ("--rest-port", "--auth-port", "--websocket-port", "--lose-every"))
+    written = Record(given.record)
+    platform = Platform(given.lose_every, written)
+    asyncio.run(listen([("rest", given.rest_port, platform.rest), ("auth", given.auth_port, platform.auth)],
+                       lambda code, text: {"error": code, "message": text},
+                       given.websocket_port, "/api/websocket", platform.websocket, written))

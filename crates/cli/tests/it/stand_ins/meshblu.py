@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""A small stand-in for Meshblu 1.18 (the monolith), for tests of clients.
+
+Modelled after its HTTP and WebSocket adapters. HTTP, headers meshblu_auth_uuid and meshblu_auth_token: POST /devices,
+GET /v2/whoami, DELETE /devices/{uuid}, POST /messages. WebSocket /ws/v2, text frames [type, data] without request ids:
+identity, subscribe, unsubscribe, message, whoami, status; message and subscribe get no answer unless they fail.
+With --core the status codes are those of the microservices core (403 for bad authentication, 204 for done).
+
+Who gets a message: every connection of a device named in "devices" (from identity on), and for "*" every connection that
+has subscribed to the sender's broadcasts. A device may also subscribe to what itself has sent.
+
+--lose-every N pushes the N-th message to nobody. --duplicate-every N pushes the N-th broadcast twice to each subscriber.
+--rate N refuses messages above N in a second and device with the 429 error and closes the connection.
+--record FILE gets CSV lines time_ns,what,device,id,text: what is inserted, pushed (once for each connection reached and
+copy) or lost. The product gives messages no id, so id counts them here; device is the sender, for pushed the recipient.
+"""
+import asyncio, collections, secrets, time, uuid
+from server import Record, Refused, compact, is_json, is_open, listen, options, parse_json, push, reason
+
+SUBSCRIPTION_TYPES = ("broadcast", "sent", "received")
+
+
+class Platform:
+    def __init__(self, given, record):
+        self.given, self.record = given, record
+        self.unauthorized, self.done = (403, 204) if given.core else (401, 200)
+        self.devices = {}                                 # uuid -> what whoami tells
+        self.tokens = {}                                  # uuid -> token
+        self.subscribers = collections.defaultdict(dict)  # (uuid, subscription type) -> {session: None}, in order
+        self.windows = {}                                 # uuid -> [start of the current second, messages in it]
+        self.messages = self.broadcasts = 0
+
+    def authenticate(self, device, token):
+        known = self.tokens.get(device) if isinstance(device, str) else None
+        if known is None or token != known:
+            raise Refused(self.unauthorized, "Unauthorized")
+        return device
+
+    def register(self, properties):
+        device = str(uuid.uuid4())
+        self.tokens[device] = token = secrets.token_hex(20)
+        self.devices[device] = {key: value for key, value in properties.items() if key != "token"} | {"uuid": device}
+        return self.devices[device] | {"token": token}
+
+    def unregister(self, device):
+        del self.devices[device], self.tokens[device]
+        self.windows.pop(device, None)
+        for key in [key for key in self.subscribers if key[0] == device]:
+            for session in self.subscribers.pop(key):
+                session.subscriptions.discard(key)
+
+    def check_rate(self, sender):
+        if self.given.rate:
+            now, window = time.monotonic(), self.windows.setdefault(sender, [0, 0])
+            if now - window[0] >= 1:
+                window[:] = now, 0
+            window[1] += 1
+            if window[1] > self.given.rate:
+                raise Refused(429, "Too Many Requests")
+
+    def accept(self, sender, message):
+        """Checks and delivers one message; raises Refused for one the platform would not take."""
+        self.check_rate(sender)
+        devices = message.get("devices") if isinstance(message, dict) else None
+        if not isinstance(devices, list) or not devices or not all(isinstance(device, str) for device in devices):
+            raise Refused(422, "Invalid message: \"devices\" must be a list of uuids or \"*\"")
+        if not all(device == "*" or device in self.devices for device in devices):
+            raise Refused(404, "Device not found")
+        self.messages += 1
+        ident, text = self.messages, compact(message.get("payload"))
+        self.record.add("inserted", sender, ident, text)
+        copies = 1
+        if "*" in devices:
+            self.broadcasts += 1
+            if self.given.duplicate_every and self.broadcasts % self.given.duplicate_every == 0:
+                copies = 2
+        if self.given.lose_every and self.messages % self.given.lose_every == 0:
+            self.record.add("lost", sender, ident, text)
+            return
+        # The sender is the one that has authenticated, whatever the message itself claims.
+        frame = compact(["message", message | {"fromUuid": sender}])
+        for device in dict.fromkeys(devices):
+            key, times = ((sender, "broadcast"), copies) if device == "*" else ((device, "received"), 1)
+            self.push_to(key, times, frame, ident, text)
+        self.push_to((sender, "sent"), 1, frame, ident, text)
+
+    def push_to(self, key, times, frame, ident, text):
+        sessions = [session for session in self.subscribers.get(key, ()) if is_open(session.socket)]
+        for _ in range(times if sessions else 0):
+            for session in sessions:
+                self.record.add("pushed", session.device, ident, text)
+            push([session.socket for session in sessions], frame)
+
+    def subscribe(self, session, device, subscription_type):
+        self.subscribers[device, subscription_type][session] = None
+        session.subscriptions.add((device, subscription_type))
+
+    def unsubscribe(self, session, key):
+        session.subscriptions.discard(key)
+        self.subscribers.get(key, {}).pop(session, None)
+        if not self.subscribers.get(key, True):
+            del self.subscribers[key]
+
+    def change_subscriptions(self, session, action, data):
+        device, types = data.get("uuid"), data.get("types")
+        if not isinstance(types, list) or not types or not all(each in SUBSCRIPTION_TYPES for each in types):
+            raise Refused(422, "\"types\" must be a list of broadcast, sent, received")
+        if not isinstance(device, str) or device not in self.devices:
+            raise Refused(404, "Device not found")
+        if action == "subscribe" and device != session.device and set(types) != {"broadcast"}:
+            raise Refused(403, "Only the device itself may subscribe to what it sends and receives")
+        for each in types:
+            if action == "subscribe":
+                self.subscribe(session, device, each)
+            else:
+                self.unsubscribe(session, (device, each))
+
+    def identify(self, session, data):
+        """Starts anew: what the connection had as another device is gone, even if this identity is refused."""
+        self.leave(session)
+        try:
+            session.device = self.authenticate(data.get("uuid"), data.get("token"))
+        except Refused as refusal:
+            return ["notReady", {"api": "connect", "status": refusal.code, "message": refusal.text}]
+        self.subscribe(session, session.device, "received")
+        return ["ready", {"api": "connect", "status": 201, "uuid": session.device}]
+
+    def leave(self, session):
+        session.device = None
+        for key in list(session.subscriptions):
+            self.unsubscribe(session, key)
+
+    def act(self, session, frame):
+        """One frame of a client: returns the frame that answers it, or None."""
+        if not frame or len(frame) > 2 or not isinstance(frame[0], str):
+            raise Refused(400, "Invalid frame, must be in the form of [type, data]")
+        action, data = frame[0], frame[1] if len(frame) == 2 else {}
+        if action == "status":
+            return ["status", {"meshblu": "online"}]
+        if action not in ("identity", "message", "subscribe", "unsubscribe", "whoami"):
+            raise Refused(422, f"Unknown type: {action}")
+        if not isinstance(data, dict):
+            raise Refused(422, "The data of a frame must be an object")
+        if action == "identity":
+            return self.identify(session, data)
+        if session.device not in self.devices:  # not identified, or unregistered since
+            raise Refused(self.unauthorized, "Unauthorized")
+        if action == "whoami":
+            return ["whoami", self.devices[session.device]]
+        if action == "message":
+            self.accept(session.device, data)
+        else:
+            self.change_subscriptions(session, action, data)
+        return None
+
+    async def websocket(self, socket):
+        session = Session(socket)
+        try:
+            async for text in socket:  # a broken connection raises here or below; the library then ends it
+                frame, status = None, None
+                try:
+                    if isinstance(text, bytes):
+                        raise Refused(400, "Text frames only")
+                    frame = parse_json(text, list)
+                    answer = self.act(session, frame)
+                except Exception as failure:
+                    status, message = reason(failure)
+                    answer = ["error", {"message": message, "frame": frame, "status": status}]
+                if answer:
+                    await socket.send(compact(answer))
+                if status == 429:
+                    await socket.close(1008, "Too Many Requests")
+                    return
+        finally:
+            self.leave(session)
+
+    async def http(self, request):
+        def sender():
+            return self.authenticate(request.headers.get("meshblu_auth_uuid"), request.headers.get("meshblu_auth_token"))
+
+        def body():  # a body that is not declared as JSON is not read
+            return parse_json(request.body, dict) if request.body and is_json(request) else {}
+        method = request.method
+        match request.path[1:]:
+            case ["devices"] if method == "POST":
+                return 201, self.register(body())
+            case ["v2", "whoami"] if method == "GET":
+                return 200, self.devices[sender()]
+            case ["devices", device] if method == "DELETE":
+                own = sender()
+                if device not in self.devices:
+                    raise Refused(404, "Device not found")
+                if device != own:
+                    raise Refused(403, "Only the device itself may be unregistered")
+                self.unregister(device)
+                return self.done, None if self.given.core else {"uuid": device}
+            case ["messages"] if method == "POST":
+                own, message = sender(), body()
+                self.accept(own, message)
+                return self.done, None if self.given.core else message
+        raise Refused(404, "Not found")  # whatever the method: the product knows no 405
+
+
+class Session:
+    """One WebSocket connection; compared by identity, so that it can be a key."""
+
+    def __init__(self, socket):
+        self.socket, self.device, self.subscriptions = socket, None, set()
+
+
+def error_body(code, text):
+    return {"error": text}
+
+
+if __name__ == "__main__":
+    given = options(__doc__, ("--http-port", "--websocket-port", "--lose-every", "--duplicate-every", "--rate"), "--core")
+    written = Record(given.record)
+    platform = Platform(given, written)
+    asyncio.run(listen([("http", given.http_port, platform.http)], error_body, given.websocket_port, "/ws/v2",
+                       platform.websocket, written))
