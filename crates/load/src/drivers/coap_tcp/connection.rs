@@ -39,6 +39,15 @@ pub enum State {
     Pausing,
 }
 
+/// Whether a platform that says nothing was asked if it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pinged {
+    No,
+    /// It has not taken what was sent before; the kernel had taken so many bytes.
+    Waits(u64),
+    Yes,
+}
+
 /// What the platform takes, as far as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -80,7 +89,9 @@ pub struct Connection {
     log_ins: u32,
     /// When anything came last, and whether a ping was sent since.
     heard: Nanos,
-    pinged: bool,
+    pinged: Pinged,
+    /// Bytes that the kernel has taken.
+    taken: u64,
     /// Whether the platform takes no further requests, and when the next connection may be made.
     pub released: Option<Nanos>,
     /// Devices that wait for it, and those that speak over it.
@@ -112,7 +123,8 @@ impl Connection {
             has_csm,
             log_ins: 0,
             heard: Nanos::ZERO,
-            pinged: false,
+            pinged: Pinged::No,
+            taken: 0,
             released: None,
             waiting: Vec::new(),
             members: Vec::new(),
@@ -151,7 +163,7 @@ impl Connection {
     /// Why that cannot be, for people.
     pub fn open(&mut self, slot: u32, client: (Client, u32), io: &mut StreamIo) -> Result<(), String> {
         self.state = State::Connecting;
-        (self.released, self.log_ins, self.pinged, self.is_looked_after) = (None, 0, false, false);
+        (self.released, self.log_ins, self.pinged, self.is_looked_after) = (None, 0, Pinged::No, false);
         self.stream.open(slot, client, io)
     }
 
@@ -237,15 +249,19 @@ impl Connection {
         if now < silent_until {
             return Ok(silent_until);
         }
-        if std::mem::replace(&mut self.pinged, true) {
-            return Err(match self.out.is_empty() {
-                true => format!("the platform answered neither a request nor a ping for {interval}"),
-                false => format!("the platform took nothing and sent nothing for {interval}"),
-            });
-        }
-        // Where requests still wait for it, an answer to them says as much as one to a ping behind them.
-        if self.out.is_empty() {
-            stream::append(signal::PING, &PING_TOKEN, &OptionList::new(), &[], self.out.bytes());
+        match self.pinged {
+            Pinged::Yes => {
+                return Err(format!("the platform answered neither a request nor a ping for {interval}"));
+            }
+            Pinged::Waits(taken) if taken == self.taken && !self.out.is_empty() => {
+                return Err(format!("the platform took nothing and sent nothing for {interval}"));
+            }
+            Pinged::No | Pinged::Waits(_) if self.out.is_empty() => {
+                stream::append(signal::PING, &PING_TOKEN, &OptionList::new(), &[], self.out.bytes());
+                self.pinged = Pinged::Yes;
+            }
+            // A ping would come behind all that the platform has not taken.
+            Pinged::No | Pinged::Waits(_) => self.pinged = Pinged::Waits(self.taken),
         }
         Ok(now + interval)
     }
@@ -267,7 +283,7 @@ impl Connection {
                 Ok(Some(reading)) if reading.length == 0 => Err(self.closed()),
                 Ok(Some(reading)) => {
                     let at = io.readiness.received(io.clock.now(), reading.lag);
-                    (self.heard, self.pinged) = (at.0, false);
+                    (self.heard, self.pinged) = (at.0, Pinged::No);
                     io.traffic.received += reading.length as u64;
                     let bytes = scratch.get(..reading.length).unwrap_or_default();
                     self.unwrap(bytes, at, io, events, taker).map(|()| reading.length == scratch.len())
@@ -427,6 +443,7 @@ impl Connection {
             let at = io.clock.now();
             let written = self.stream.write(self.out.rest(), &mut io.traffic);
             let count = written.map_err(|error| format!("cannot send: {error}"))?;
+            self.taken += count as u64;
             self.out.take(count);
             while self.out.next_taken().is_some() {
                 if let Some(place) = self.written.pop_front() {

@@ -346,10 +346,13 @@ impl Served<'_> {
         }
         let is_lifetime =
             |path: Path| path.object() == Some(own::SERVER) && path.resource_id() == Some(own::LIFETIME);
-        let updates = written.iter().any(|(path, _)| is_lifetime(*path));
+        let mut updates = written.iter().any(|(path, _)| is_lifetime(*path));
         if request.code == code::PUT && path.depth() == 2 {
-            // It takes the place of all that was written there (1.1 core, section 6.3.3).
-            self.own.forget(path);
+            // It takes the place of all that servers may write there (1.1 core, section 6.3.3).
+            let is_writable =
+                |own: Path| self.objects.like(own.up_to(3)).is_some_and(|resource| resource.is_writable);
+            updates |= self.own.of_object(own::SERVER).any(|(own, _)| path.covers(own) && is_lifetime(*own));
+            self.own.forget(path, is_writable);
         }
         let mut then = Then::Look;
         for (path, value) in written {

@@ -157,10 +157,10 @@ impl Own {
         }
     }
 
-    /// Forgets what was written at or below a path.
-    pub fn forget(&mut self, path: Path) {
+    /// Forgets what was written at or below a path, as far as it is wanted.
+    pub fn forget(&mut self, path: Path, is_wanted: impl Fn(Path) -> bool) {
         if let Some(changes) = &mut self.0 {
-            changes.written.retain(|(own, _)| !path.covers(own));
+            changes.written.retain(|(own, _)| !path.covers(own) || !is_wanted(*own));
         }
     }
 

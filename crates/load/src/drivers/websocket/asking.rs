@@ -21,8 +21,6 @@ pub struct Asking {
     run: String,
     view: View,
     random: Random,
-    /// Which connection of the shard is made: each has masks of its own.
-    connections: u64,
 }
 
 /// What one connection is asked for by, and what its frames are masked by.
@@ -43,14 +41,12 @@ impl Asking {
             run: run.to_string(),
             view: View::of(run_context),
             random: random(plan.seed, &[STREAM, u64::from(share.index)]),
-            connections: 0,
         }
     }
 
-    /// Of a client.
-    pub fn of(&mut self, (client, whom): (Client, Whom), seed: u64) -> Asked {
+    /// Of a connection of a client, by its number.
+    pub fn of(&mut self, (client, whom): (Client, Whom), connection: u32, seed: u64) -> Asked {
         self.view.refresh();
-        self.connections += 1;
         let mut headers = String::new();
         for (name, value) in &self.headers {
             let numbers = &mut self.random;
@@ -64,7 +60,7 @@ impl Asking {
             Client::Device(number) => u64::from(number),
             Client::Subscriber(number) => u64::from(number) | 1 << 32,
         };
-        let masks = random(seed, &[MASKS, number, self.connections]);
+        let masks = random(seed, &[MASKS, number, u64::from(connection)]);
         Asked { wish: Wish { subprotocol: self.subprotocol.clone(), headers }, masks }
     }
 }

@@ -55,6 +55,8 @@ pub struct Connection {
     pub out: Outgoing,
     /// What came of a message that is not whole yet.
     partial: Vec<u8>,
+    /// When the WebSocket was there.
+    opened_at: Nanos,
     backoff: Backoff,
     /// Whether it was ever ready: only then is it tried again by itself.
     was_ready: bool,
@@ -71,10 +73,21 @@ impl Connection {
             websocket: None,
             out: Outgoing::default(),
             partial: Vec::new(),
+            opened_at: Nanos::ZERO,
             backoff: Backoff::new(pauses),
             was_ready: false,
             urgent: false,
         }
+    }
+
+    /// When the WebSocket was there, before anything was said over it.
+    pub fn opened_at(&self) -> Nanos {
+        self.opened_at
+    }
+
+    /// The number of the connection that is made next.
+    pub fn next_generation(&self) -> u32 {
+        self.stream.generation().wrapping_add(1)
     }
 
     /// When the present attempt to connect began.
@@ -240,7 +253,7 @@ impl Connection {
         };
         let read = websocket.incoming(wanted, bytes, &mut self.partial, self.out.bytes(), &mut each);
         if self.state == State::Asking && websocket.is_open() {
-            self.state = State::Opening;
+            (self.state, self.opened_at) = (State::Opening, at.0);
         }
         read?;
         if self.partial.len() > LARGEST_MESSAGE {

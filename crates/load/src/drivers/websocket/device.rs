@@ -132,7 +132,8 @@ impl Device {
 
     fn open(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
         self.opening = 0;
-        let asked = io.asking.of((self.client(), self.whom()), io.seed);
+        let connection = self.connection.next_generation();
+        let asked = io.asking.of((self.client(), self.whom()), connection, io.seed);
         match self.connection.open(slot, (self.client(), self.number), asked, &mut io.stream) {
             Ok(()) => {
                 self.tell_urgency(io);
@@ -158,10 +159,10 @@ impl Device {
         let (device, unanswered) = (self.number, &mut self.unanswered);
         let (mut came, mut traffic) = (std::mem::take(&mut io.came), Traffic::default());
         let Io { contents, answers, opening, tag, wanted, stream, is_unanswered, .. } = &mut *io;
-        let mut let_in: Option<Result<(), String>> = None;
+        let mut let_in: Option<(Nanos, Result<(), String>)> = None;
         let mut taker = |content: &mut Vec<u8>, (at, lag): Stamp| {
             if is_opening && let_in.is_none() {
-                let_in = opening.read(index, whom, content);
+                let_in = opening.read(index, whom, content).map(|verdict| (at, verdict));
                 if let_in.is_some() {
                     return;
                 }
@@ -181,6 +182,7 @@ impl Device {
                     (is_ours.then(|| unanswered.answered(sequence)).flatten(), None)
                 }
             };
+            let refused = refused.map(|reason| opening.hide(reason, whom));
             if answered.is_some() {
                 let length = content.len();
                 traffic.answers.add(header_length(length, false) + length, length);
@@ -206,12 +208,17 @@ impl Device {
         io.came = came;
         let outcome = match (outcome, let_in) {
             (Ok(false), None) => Ok(()),
-            (Ok(true), None) => self.say_next(io, events),
-            (Ok(_), Some(Ok(()))) => {
-                self.opening += 1;
-                self.say_next(io, events)
+            (Ok(true), None) => {
+                self.say_next(self.connection.opened_at(), io, events);
+                Ok(())
             }
-            (Ok(_), Some(Err(reason))) | (Err(reason), _) => Err(reason),
+            (Ok(_), Some((at, Ok(())))) => {
+                self.opening += 1;
+                self.say_next(at, io, events);
+                Ok(())
+            }
+            // A platform that refuses may close at once: the refusal says more.
+            (_, Some((_, Err(reason)))) | (Err(reason), _) => Err(reason),
         };
         match outcome {
             Ok(()) => self.send(slot, io, events),
@@ -219,8 +226,8 @@ impl Device {
         }
     }
 
-    /// Says what is next of the messages at first; after the last one, the device is ready.
-    fn say_next(&mut self, io: &mut Io, events: &mut Vec<Event>) -> Result<(), String> {
+    /// Says what is next of the messages at first, since what came at that time; after the last one, the device is ready.
+    fn say_next(&mut self, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {
         let mut content = std::mem::take(&mut io.content);
         loop {
             match io.opening.write(self.opening, self.whom(), &mut content) {
@@ -233,14 +240,13 @@ impl Device {
                 }
                 None => {
                     let again = self.connection.is_let_in(io.stream.pauses);
-                    let took = io.stream.clock.now() - self.connection.began();
+                    let took = at - self.connection.began();
                     events.push(Event::Ready { client: self.client(), took, again });
                     break;
                 }
             }
         }
         io.content = content;
-        Ok(())
     }
 
     /// Sends what connection and socket allow.
@@ -295,6 +301,7 @@ impl Device {
     /// The connection is no more: what was in flight is given up, and the device tries again after a pause.
     fn failed(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
         let (at, device) = (io.stream.clock.now(), self.number);
+        let reason = io.opening.hide(reason, self.whom());
         let was_ready = self.connection.state == State::Ready;
         // Encoded but not sent: it waits again, in front.
         let sealed = self.connection.sealed();

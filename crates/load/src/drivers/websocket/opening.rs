@@ -3,7 +3,7 @@
 use crate::drivers::DriverContext;
 use crate::drivers::answers::verdict;
 use crate::run_context::View;
-use plimsoll_scenario::plan::{OpeningPlan, Variables};
+use plimsoll_scenario::plan::{OpeningPlan, Piece, Variables};
 use plimsoll_stats::distribution::{Random, random};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ impl Opening {
         }
     }
 
-    /// Of a subscriber of so many devices: which message is in that place, and the how manieth device it is about.
+    /// Of a subscriber of so many devices: which message is in that place, and the position of the device that it is about.
     pub fn place(&self, mut place: u32, devices: u32) -> Option<(usize, u32)> {
         for (index, message) in self.messages.iter().enumerate() {
             let times = if message.of_each_device { devices } else { 1 };
@@ -79,11 +79,17 @@ impl Opening {
         }
         let refused = verdict(answer, &json)?;
         Some(refused.map_or(Ok(()), |reason| {
-            // The token may have come to its end.
-            self.view.refuse(self.generation);
-            let reason = format!("the client was not let in: {reason}");
-            Err(self.view.hide_captured(reason, (whom.device, whom.subscriber)))
+            if message.message.has(&|piece| *piece == Piece::Token) {
+                // It may have come to its end.
+                self.view.refuse(self.generation);
+            }
+            Err(self.hide(format!("the client was not let in: {reason}"), whom))
         }))
+    }
+
+    /// A text of the platform's without what was captured in secret for a client, which it may have repeated.
+    pub fn hide(&self, text: String, whom: Whom) -> String {
+        self.view.hide_captured(text, (whom.device, whom.subscriber))
     }
 }
 

@@ -48,6 +48,8 @@ struct Subscriber {
     connection: Connection,
     /// The place of the message at first that is said next, or whose answer is awaited.
     place: u32,
+    /// Since when an answer is awaited.
+    since: Nanos,
 }
 
 /// What a subscriber wants to be woken for.
@@ -67,7 +69,10 @@ impl SubscriberDriver {
         let (share, count) = subscribers;
         let TransportPlan { tls, websocket } = plan.connection.transport.clone();
         let below = TransportPlan { tls, websocket: None };
-        let subscriber = |_| Subscriber { connection: Connection::new(plan.connection.reconnect), place: 0 };
+        let subscriber = |_| {
+            let connection = Connection::new(plan.connection.reconnect);
+            Subscriber { connection, place: 0, since: Nanos::ZERO }
+        };
         Ok(SubscriberDriver {
             share,
             subscribers: (0..share.count(count)).map(subscriber).collect(),
@@ -105,13 +110,15 @@ impl SubscriberDriver {
 
     fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
         let (client, number) = (self.client(slot), self.share.number(slot));
-        let asked = self.asking.of((client, Whom { device: 0, subscriber: number }), self.seed);
         let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
+        let connection = own.connection.next_generation();
+        let asked = self.asking.of((client, Whom { device: 0, subscriber: number }), connection, self.seed);
         own.place = 0;
         match own.connection.open(slot, (client, number), asked, &mut self.stream) {
             Ok(()) => {
-                let timeout = own.connection.began() + self.stream.timeout;
-                self.timers.set(timeout, slot, Timer::ConnectTimeout);
+                own.since = own.connection.began();
+                own.connection.tell_urgency(false, &mut self.stream);
+                self.timers.set(own.since + self.stream.timeout, slot, Timer::ConnectTimeout);
             }
             Err(reason) => self.failed(slot, reason, events),
         }
@@ -124,57 +131,60 @@ impl SubscriberDriver {
             return;
         }
         let is_opening = own.connection.state == State::Opening;
-        let mut let_in: Option<Result<(), String>> = None;
+        let mut let_in: Option<(Nanos, Result<(), String>)> = None;
         let (mut came, mut traffic) = (std::mem::take(&mut self.came), Traffic::default());
         let (opening, contents) = (&self.opening, &self.contents);
         let mut taker = |content: &mut Vec<u8>, stamp: Stamp| {
             if let (Some((message, whom)), true, None) = (said, is_opening, &let_in) {
-                let_in = opening.read(message, whom, content);
+                let_in = opening.read(message, whom, content).map(|verdict| (stamp.0, verdict));
                 if let_in.is_some() {
                     return;
                 }
             }
-            // What has no marker is an answer or a greeting: only messages are deliveries.
-            if contents.marker(content).is_some() {
+            // What has no marker before the subscriber is ready is an answer or a greeting.
+            if !is_opening || contents.marker(content).is_some() {
                 let length = content.len();
                 traffic.notifications.add(header_length(length, false) + length, length);
                 notify(contents, subscriber, stamp, content, &mut came);
             }
         };
         let outcome = own.connection.progress(flags, &self.wanted, &mut self.stream, events, &mut taker);
+        let own_opened_at = own.connection.opened_at();
         self.stream.traffic += traffic;
         events.append(&mut came);
         self.came = came;
         match (outcome, let_in) {
             (Ok(false), None) => {}
-            (Ok(true), None) => self.say_next(slot, events),
-            (Ok(_), Some(Ok(()))) => {
+            (Ok(true), None) => self.say_next(slot, own_opened_at, events),
+            (Ok(_), Some((at, Ok(())))) => {
                 if let Some(own) = self.subscribers.get_mut(slot as usize) {
                     own.place += 1;
                 }
-                self.say_next(slot, events);
+                self.say_next(slot, at, events);
             }
-            (Ok(_), Some(Err(reason))) | (Err(reason), _) => return self.failed(slot, reason, events),
+            // A platform that refuses may close at once: the refusal says more.
+            (_, Some((_, Err(reason)))) | (Err(reason), _) => return self.failed(slot, reason, events),
         }
         self.send(slot, events);
     }
 
-    /// Says what is next of the messages at first; after the last one, the subscriber is ready.
-    fn say_next(&mut self, slot: u32, events: &mut Vec<Event>) {
+    /// Says what is next of the messages at first, since what came at that time; after the last one, the subscriber is ready.
+    fn say_next(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) {
         let client = self.client(slot);
         loop {
             let said = self.said(slot);
             let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
             let Some((message, whom)) = said else {
                 let again = own.connection.is_let_in(self.stream.pauses);
-                let took = self.stream.clock.now() - own.connection.began();
+                let took = at - own.connection.began();
                 return events.push(Event::Ready { client, took, again });
             };
             let is_answered = self.opening.write(message, whom, &mut self.content);
             own.connection.message(Opcode::Text, &self.content, None);
-            // Each answer shows that the platform goes on: connecting may take so long once more.
             if is_answered == Some(true) {
-                return;
+                // Each answer shows that the platform goes on: the next one may take as long once more.
+                own.since = at;
+                return self.timers.set(at + self.stream.timeout, slot, Timer::ConnectTimeout);
             }
             own.place += 1;
         }
@@ -200,6 +210,8 @@ impl SubscriberDriver {
     /// The connection is no more: all is said anew after a pause.
     fn failed(&mut self, slot: u32, reason: String, events: &mut Vec<Event>) {
         let (at, client) = (self.stream.clock.now(), self.client(slot));
+        let usual = Whom { device: self.first_device, subscriber: self.share.number(slot) };
+        let reason = self.opening.hide(reason, self.said(slot).map_or(usual, |(_, whom)| whom));
         let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
         let was_ready = own.connection.state == State::Ready;
         let again = own.connection.fail(at, &mut self.stream, &mut self.random);
@@ -220,7 +232,7 @@ impl SubscriberDriver {
                 (Timer::Reconnect, State::Pausing) => self.open(slot, events),
                 (Timer::Reconnect, _) | (_, State::Idle | State::Ready | State::Pausing) => {}
                 (Timer::ConnectTimeout, _) => {
-                    if at >= own.connection.began() + self.stream.timeout {
+                    if at >= own.since + self.stream.timeout {
                         let reason = own.connection.late(self.stream.timeout);
                         self.failed(slot, reason, events);
                     }

@@ -6,8 +6,8 @@ use crate::drivers::lwm2m::blocks::{self, Taken, Upload};
 use crate::drivers::lwm2m::firmware::{Order, Outcome};
 use crate::drivers::lwm2m::observations::Observation;
 use crate::drivers::lwm2m::operations::{Reply, Served, Then};
-use crate::drivers::lwm2m::own::Values;
 use plimsoll_codec::coap::{Kind, LARGEST_DATAGRAM, Message, code, option};
+use plimsoll_codec::lwm2m::Path;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::Lwm2mPlan;
 
@@ -193,7 +193,7 @@ impl Devices {
         payload.clear();
         let was_observed = self.is_observed(slot);
         let reply = self.serve_in_blocks((slot, port), request, at, &mut payload);
-        let deleted = self.end_deleted(slot, reply.then);
+        let deleted = if reply.code == code::DELETED { self.end_deleted(slot, request) } else { Vec::new() };
         if was_observed && !self.is_observed(slot) {
             events.push(Event::Incident { reason: no_more_observed(request.code).to_owned() });
         }
@@ -218,13 +218,10 @@ impl Devices {
     }
 
     /// Takes away the observations of what a request has deleted.
-    fn end_deleted(&mut self, slot: u32, then: Then) -> Vec<Observation> {
-        let Some(own) = self.devices.get_mut(slot as usize).filter(|_| then == Then::List) else {
-            return Vec::new();
-        };
-        let values =
-            Values { objects: &self.objects, own: &own.own, device: 0, now: Nanos::ZERO, message: &[] };
-        own.observations.end(|known| !known.paths.all().iter().any(|path| values.has(*path)))
+    fn end_deleted(&mut self, slot: u32, request: &Message<'_>) -> Vec<Observation> {
+        let own = self.devices.get_mut(slot as usize);
+        let (Some(own), Some(deleted)) = (own, Path::parse(&request.path())) else { return Vec::new() };
+        own.observations.end(|known| known.paths.all().iter().all(|own| deleted.covers(own)))
     }
 
     /// Whether somebody observes the messages of a device.
