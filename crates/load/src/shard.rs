@@ -22,7 +22,7 @@ use at_work::AtWork;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{LevelPlan, MarkerForm, Plan};
+use plimsoll_scenario::plan::{LevelPlan, MarkerForm, Model, Plan};
 pub(crate) use retries::PATIENCE as CONNECT_PATIENCE;
 use retries::Retries;
 use std::collections::{BTreeMap, VecDeque};
@@ -31,8 +31,10 @@ use std::sync::mpsc::Sender;
 use workload::Workload;
 
 /// Operations taken up before the driver sends them, by number and by content: few, so that `ready` stays close to the
-/// moment of sending, and enough that what one reading has answered goes on in one sending.
-const BATCH: usize = 128;
+/// moment of sending, and a generator that cannot keep up still makes turns.
+const BATCH: usize = 32;
+/// In the closed model, enough that what one reading has answered goes on in one sending.
+const CLOSED_BATCH: usize = 128;
 const BATCH_BYTES: usize = 256 * 1024;
 /// Arrivals that came to nothing counted in one turn, so that the turns stay short.
 const SWEEP: usize = 100_000;
@@ -229,7 +231,8 @@ impl<D: Driver> Shard<D> {
         wiring: Wiring,
     ) -> Shard<D> {
         let content = plan.largest_content().max(1) as usize;
-        let batch = (BATCH_BYTES / content).clamp(1, BATCH);
+        let most = if matches!(plan.load.model, Model::Closed { .. }) { CLOSED_BATCH } else { BATCH };
+        let batch = (BATCH_BYTES / content).clamp(1, most);
         let acknowledges = plan.acknowledges();
         let ledger = Ledger::new(topology, acknowledges, share);
         let promised = plan.platform.roles.delivery;
