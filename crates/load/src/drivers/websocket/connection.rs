@@ -265,11 +265,12 @@ impl Connection {
         Ok(())
     }
 
-    /// The platform has let the client in; whether it had before, too.
-    pub fn is_let_in(&mut self, pauses: (Nanos, Nanos)) -> bool {
+    /// The platform has let the client in at that time: what is told of it.
+    pub fn let_in(&mut self, client: Client, at: Nanos, pauses: (Nanos, Nanos)) -> Event {
         self.state = State::Ready;
         self.backoff = Backoff::new(pauses);
-        std::mem::replace(&mut self.was_ready, true)
+        let again = std::mem::replace(&mut self.was_ready, true);
+        Event::Ready { client, took: at - self.began(), again }
     }
 
     /// Appends one message, and marks it where it has a sequence.
@@ -347,8 +348,19 @@ impl Connection {
         self.was_ready = false;
     }
 
-    /// The connection is no more: sends the last words, and closes. When it is to be made again; `None` where it is not by itself.
-    pub fn fail(&mut self, at: Nanos, io: &mut StreamIo, random: &mut Random) -> Option<Nanos> {
+    /// The connection is no more, for a reason: sends the last words, and closes. What is told of it, and when it is to be made again;
+    /// `None` where it is not by itself.
+    pub fn fail(
+        &mut self,
+        (client, reason): (Client, String),
+        at: Nanos,
+        io: &mut StreamIo,
+        random: &mut Random,
+    ) -> (Event, Option<Nanos>) {
+        let told = match self.state {
+            State::Ready => Event::Disconnected { client, at, reason },
+            _ => Event::ConnectFailed { client, reason, lasting: false },
+        };
         // The last words: the answer to a close, or what was wrong with TLS.
         self.stream.close_with(self.out.rest(), false, &mut io.traffic);
         self.close();
@@ -358,7 +370,7 @@ impl Connection {
         if again.is_some() {
             self.state = State::Pausing;
         }
-        again
+        (told, again)
     }
 
     /// Forgets the connection and what was on its way.

@@ -1,13 +1,13 @@
 //! One device's WebSocket: what it says at first, its messages, and what answers them.
 
 use super::connection::{Connection, Stamp, State};
-use super::opening::Whom;
+use super::opening::{Speaker, Whom};
 use super::unanswered::Unanswered;
 use super::{Io, Timer};
 use crate::driver::{Client, Event, Traffic};
 use crate::drivers::answers::Answer;
 use crate::drivers::stream::outgoing::Mark;
-use plimsoll_codec::websocket::{Opcode, header_length};
+use plimsoll_codec::websocket::header_length;
 use plimsoll_model::Nanos;
 use rustix::event::epoll::EventFlags;
 use std::collections::VecDeque;
@@ -15,12 +15,17 @@ use std::collections::VecDeque;
 /// Who receives what answers nothing: no subscriber.
 const NOBODY: u32 = u32::MAX;
 
+/// A device says each message once.
+fn speaker(whom: &dyn Fn(u32) -> Whom) -> Speaker<'_> {
+    Speaker { devices: 1, whom }
+}
+
 /// A device and what it is doing.
 pub struct Device {
     number: u32,
     connection: Connection,
-    /// The message at first that is said next.
-    opening: usize,
+    /// The place of the message at first that is said next, or whose answer is awaited.
+    place: u32,
     /// Messages that wait for the connection or the socket.
     queue: VecDeque<u32>,
     unanswered: Unanswered,
@@ -35,7 +40,7 @@ impl Device {
         Device {
             number,
             connection: Connection::new(pauses),
-            opening: 0,
+            place: 0,
             queue: VecDeque::new(),
             unanswered,
             watched: false,
@@ -131,7 +136,7 @@ impl Device {
     }
 
     fn open(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
-        self.opening = 0;
+        self.place = 0;
         let connection = self.connection.next_generation();
         let asked = io.asking.of((self.client(), self.whom()), connection, io.seed);
         match self.connection.open(slot, (self.client(), self.number), asked, &mut io.stream) {
@@ -155,14 +160,14 @@ impl Device {
         if !self.connection.is_of(generation) {
             return;
         }
-        let (whom, index, is_opening) = (self.whom(), self.opening, self.connection.state == State::Opening);
+        let (whom, place, is_opening) = (self.whom(), self.place, self.connection.state == State::Opening);
         let (device, unanswered) = (self.number, &mut self.unanswered);
         let (mut came, mut traffic) = (std::mem::take(&mut io.came), Traffic::default());
         let Io { contents, answers, opening, tag, wanted, stream, is_unanswered, .. } = &mut *io;
         let mut let_in: Option<(Nanos, Result<(), String>)> = None;
         let mut taker = |content: &mut Vec<u8>, (at, lag): Stamp| {
             if is_opening && let_in.is_none() {
-                let_in = opening.read(index, whom, content).map(|verdict| (at, verdict));
+                let_in = opening.read(place, speaker(&|_| whom), content).map(|verdict| (at, verdict));
                 if let_in.is_some() {
                     return;
                 }
@@ -213,7 +218,7 @@ impl Device {
                 Ok(())
             }
             (Ok(_), Some((at, Ok(())))) => {
-                self.opening += 1;
+                self.place += 1;
                 self.say_next(at, io, events);
                 Ok(())
             }
@@ -228,25 +233,10 @@ impl Device {
 
     /// Says what is next of the messages at first, since what came at that time; after the last one, the device is ready.
     fn say_next(&mut self, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {
-        let mut content = std::mem::take(&mut io.content);
-        loop {
-            match io.opening.write(self.opening, self.whom(), &mut content) {
-                Some(is_answered) => {
-                    self.connection.message(Opcode::Text, &content, None);
-                    if is_answered {
-                        break;
-                    }
-                    self.opening += 1;
-                }
-                None => {
-                    let again = self.connection.is_let_in(io.stream.pauses);
-                    let took = at - self.connection.began();
-                    events.push(Event::Ready { client: self.client(), took, again });
-                    break;
-                }
-            }
+        let (client, whom) = (self.client(), self.whom());
+        if io.opening.say(&mut self.place, speaker(&|_| whom), &mut self.connection) {
+            events.push(self.connection.let_in(client, at, io.stream.pauses));
         }
-        io.content = content;
     }
 
     /// Sends what connection and socket allow.
@@ -302,7 +292,6 @@ impl Device {
     fn failed(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
         let (at, device) = (io.stream.clock.now(), self.number);
         let reason = io.opening.hide(reason, self.whom());
-        let was_ready = self.connection.state == State::Ready;
         // Encoded but not sent: it waits again, in front.
         let sealed = self.connection.sealed();
         self.connection.out.withdraw(sealed, |sequence| self.queue.push_front(sequence));
@@ -311,12 +300,9 @@ impl Device {
             events.push(Event::Abandoned { device, sequence: mark.sequence, at });
         }
         events.extend(self.unanswered.abandon().map(|sequence| Event::Abandoned { device, sequence, at }));
-        let again = self.connection.fail(at, &mut io.stream, &mut io.random);
-        let client = self.client();
-        events.push(match was_ready {
-            true => Event::Disconnected { client, at, reason },
-            false => Event::ConnectFailed { client, reason, lasting: false },
-        });
+        let told = (self.client(), reason);
+        let (told, again) = self.connection.fail(told, at, &mut io.stream, &mut io.random);
+        events.push(told);
         if let Some(at) = again {
             io.timers.set(at, slot, Timer::Reconnect);
         }

@@ -1,8 +1,10 @@
 //! The messages with which a WebSocket begins, before any other: a client says who it is, and a subscriber what it wants.
 
+use super::connection::Connection;
 use crate::drivers::DriverContext;
 use crate::drivers::answers::verdict;
 use crate::run_context::View;
+use plimsoll_codec::websocket::Opcode;
 use plimsoll_scenario::plan::{OpeningPlan, Piece, Variables};
 use plimsoll_stats::distribution::{Random, random};
 use serde_json::Value;
@@ -18,6 +20,7 @@ pub struct Opening {
     /// The generation of the access token in the message that was written last.
     generation: u64,
     random: Random,
+    content: Vec<u8>,
 }
 
 /// Whose connection it is, and of what a message to open it is.
@@ -25,6 +28,15 @@ pub struct Opening {
 pub struct Whom {
     pub device: u32,
     pub subscriber: u32,
+}
+
+/// Who says the messages.
+#[derive(Clone, Copy)]
+pub struct Speaker<'a> {
+    /// How many devices it says those for that are about one.
+    pub devices: u32,
+    /// Whose message it is that is about the device at a position.
+    pub whom: &'a dyn Fn(u32) -> Whom,
 }
 
 impl Opening {
@@ -37,37 +49,36 @@ impl Opening {
             view: View::of(run_context),
             generation: 0,
             random: random(plan.seed, &[STREAM, u64::from(share.index)]),
+            content: Vec::new(),
         }
     }
 
-    /// Of a subscriber of so many devices: which message is in that place, and the position of the device that it is about.
-    pub fn place(&self, mut place: u32, devices: u32) -> Option<(usize, u32)> {
-        for (index, message) in self.messages.iter().enumerate() {
-            let times = if message.of_each_device { devices } else { 1 };
-            if place < times {
-                return Some((index, place));
-            }
-            place -= times;
-        }
-        None
+    /// Whose message is in a place; behind the last one, that of the first device.
+    pub fn whom(&self, place: u32, speaker: Speaker<'_>) -> Whom {
+        said(&self.messages, place, speaker).map_or_else(|| (speaker.whom)(0), |(_, whom)| whom)
     }
 
-    /// Renders a message; whether an answer to it is awaited. `None` where there is no such message.
-    pub fn write(&mut self, index: usize, whom: Whom, content: &mut Vec<u8>) -> Option<bool> {
-        let message = self.messages.get(index)?;
+    /// Says what is next from a place on, up to a message whose answer is awaited; whether nothing is left to be said.
+    pub fn say(&mut self, place: &mut u32, speaker: Speaker<'_>, connection: &mut Connection) -> bool {
         self.view.refresh();
         self.generation = self.view.generation();
-        let variables = variables((&self.run, &self.view), whom);
-        let numbers = &mut self.random;
-        content.clear();
-        message.message.render(&variables, &mut || numbers.bits(), content);
-        Some(message.answer.is_some())
+        while let Some((message, whom)) = said(&self.messages, *place, speaker) {
+            let (variables, numbers) = (variables((&self.run, &self.view), whom), &mut self.random);
+            self.content.clear();
+            message.message.render(&variables, &mut || numbers.bits(), &mut self.content);
+            connection.message(Opcode::Text, &self.content, None);
+            if message.answer.is_some() {
+                return false;
+            }
+            *place += 1;
+        }
+        true
     }
 
     /// What came while the answer to a message is awaited: whether the platform takes it, or why it does not, for people. `None` where
     /// this is no answer to it.
-    pub fn read(&self, index: usize, whom: Whom, content: &[u8]) -> Option<Result<(), String>> {
-        let message = self.messages.get(index)?;
+    pub fn read(&self, place: u32, speaker: Speaker<'_>, content: &[u8]) -> Option<Result<(), String>> {
+        let (message, whom) = said(&self.messages, place, speaker)?;
         let answer = message.answer.as_ref()?;
         let json: Value = serde_json::from_slice(content).ok()?;
         if let Some(name) = &answer.name {
@@ -91,6 +102,22 @@ impl Opening {
     pub fn hide(&self, text: String, whom: Whom) -> String {
         self.view.hide_captured(text, (whom.device, whom.subscriber))
     }
+}
+
+/// Which message is in a place, and whose it is; `None` behind the last one.
+fn said<'a>(
+    messages: &'a [OpeningPlan],
+    mut place: u32,
+    speaker: Speaker<'_>,
+) -> Option<(&'a OpeningPlan, Whom)> {
+    for message in messages {
+        let times = if message.of_each_device { speaker.devices } else { 1 };
+        if place < times {
+            return Some((message, (speaker.whom)(place)));
+        }
+        place -= times;
+    }
+    None
 }
 
 /// What may stand in the words of a client.

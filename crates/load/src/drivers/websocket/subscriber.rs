@@ -2,7 +2,7 @@
 
 use super::asking::{self, Asking};
 use super::connection::{Connection, READ_SIZE, Stamp, State};
-use super::opening::{Opening, Whom};
+use super::opening::{Opening, Speaker, Whom};
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::readiness::Ready;
@@ -11,7 +11,7 @@ use crate::drivers::timers::Timers;
 use crate::drivers::{DriverContext, Part};
 use crate::notification::notify;
 use crate::share::Share;
-use plimsoll_codec::websocket::{Opcode, header_length};
+use plimsoll_codec::websocket::header_length;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{SubscriberPlan, TransportPlan, WebSocketPlan, WebSocketRole};
 use plimsoll_stats::distribution::{Random, random};
@@ -30,18 +30,31 @@ pub struct SubscriberDriver {
     opening: Opening,
     contents: Contents,
     seed: u64,
-    /// Which devices each of them follows, and how many.
-    follows: SubscriberPlan,
-    followed: u32,
-    devices: u32,
-    first_device: u32,
+    following: Following,
     timers: Timers<Timer>,
     random: Random,
-    content: Vec<u8>,
     /// What happened between two polls.
     early: Vec<Event>,
     /// What one reading has brought.
     came: Vec<Event>,
+}
+
+/// Which devices each of them follows, and how many.
+struct Following {
+    follows: SubscriberPlan,
+    followed: u32,
+    devices: u32,
+    first_device: u32,
+}
+
+impl Following {
+    /// Whose message it is that a subscriber of a share says about the device at a position.
+    fn whom(&self, share: Share, slot: u32, position: u32) -> Whom {
+        let subscriber = share.number(slot);
+        let within = subscriber - share.first;
+        let device = self.first_device + self.follows.follows(within, position, self.devices);
+        Whom { device, subscriber }
+    }
 }
 
 struct Subscriber {
@@ -82,13 +95,14 @@ impl SubscriberDriver {
             opening: Opening::new(context, &role.opening),
             contents: Contents::new(plan, run),
             seed: plan.seed,
-            follows: plan.subscribers.clone(),
-            followed: plan.subscribers.followed(plan.devices),
-            devices: plan.devices,
-            first_device: plan.population.first_device,
+            following: Following {
+                follows: plan.subscribers.clone(),
+                followed: plan.subscribers.followed(plan.devices),
+                devices: plan.devices,
+                first_device: plan.population.first_device,
+            },
             timers: Timers::new(),
             random: random(plan.seed, &[PAUSES, u64::from(share.index)]),
-            content: Vec::new(),
             early: Vec::new(),
             came: Vec::new(),
         })
@@ -96,16 +110,6 @@ impl SubscriberDriver {
 
     fn client(&self, slot: u32) -> Client {
         Client::Subscriber(self.share.number(slot))
-    }
-
-    /// What a subscriber says in a place: which message, and whom it is about.
-    fn said(&self, slot: u32) -> Option<(usize, Whom)> {
-        let own = self.subscribers.get(slot as usize)?;
-        let (message, position) = self.opening.place(own.place, self.followed)?;
-        let subscriber = self.share.number(slot);
-        let within = subscriber - self.share.first;
-        let device = self.first_device + self.follows.follows(within, position, self.devices);
-        Some((message, Whom { device, subscriber }))
     }
 
     fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
@@ -125,18 +129,20 @@ impl SubscriberDriver {
     }
 
     fn ready(&mut self, Ready { slot, generation, flags }: Ready, events: &mut Vec<Event>) {
-        let (subscriber, said) = (self.share.number(slot), self.said(slot));
+        let subscriber = self.share.number(slot);
+        let whom = |position| self.following.whom(self.share, slot, position);
         let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
         if !own.connection.is_of(generation) {
             return;
         }
-        let is_opening = own.connection.state == State::Opening;
+        let speaker = Speaker { devices: self.following.followed, whom: &whom };
+        let (place, is_opening) = (own.place, own.connection.state == State::Opening);
         let mut let_in: Option<(Nanos, Result<(), String>)> = None;
         let (mut came, mut traffic) = (std::mem::take(&mut self.came), Traffic::default());
         let (opening, contents) = (&self.opening, &self.contents);
         let mut taker = |content: &mut Vec<u8>, stamp: Stamp| {
-            if let (Some((message, whom)), true, None) = (said, is_opening, &let_in) {
-                let_in = opening.read(message, whom, content).map(|verdict| (stamp.0, verdict));
+            if is_opening && let_in.is_none() {
+                let_in = opening.read(place, speaker, content).map(|verdict| (stamp.0, verdict));
                 if let_in.is_some() {
                     return;
                 }
@@ -171,23 +177,15 @@ impl SubscriberDriver {
     /// Says what is next of the messages at first, since what came at that time; after the last one, the subscriber is ready.
     fn say_next(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) {
         let client = self.client(slot);
-        loop {
-            let said = self.said(slot);
-            let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
-            let Some((message, whom)) = said else {
-                let again = own.connection.is_let_in(self.stream.pauses);
-                let took = at - own.connection.began();
-                return events.push(Event::Ready { client, took, again });
-            };
-            let is_answered = self.opening.write(message, whom, &mut self.content);
-            own.connection.message(Opcode::Text, &self.content, None);
-            if is_answered == Some(true) {
-                // Each answer shows that the platform goes on: the next one may take as long once more.
-                own.since = at;
-                return self.timers.set(at + self.stream.timeout, slot, Timer::ConnectTimeout);
-            }
-            own.place += 1;
+        let whom = |position| self.following.whom(self.share, slot, position);
+        let speaker = Speaker { devices: self.following.followed, whom: &whom };
+        let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
+        if self.opening.say(&mut own.place, speaker, &mut own.connection) {
+            return events.push(own.connection.let_in(client, at, self.stream.pauses));
         }
+        // Each answer shows that the platform goes on: the next one may take as long once more.
+        own.since = at;
+        self.timers.set(at + self.stream.timeout, slot, Timer::ConnectTimeout);
     }
 
     fn send(&mut self, slot: u32, events: &mut Vec<Event>) {
@@ -210,15 +208,13 @@ impl SubscriberDriver {
     /// The connection is no more: all is said anew after a pause.
     fn failed(&mut self, slot: u32, reason: String, events: &mut Vec<Event>) {
         let (at, client) = (self.stream.clock.now(), self.client(slot));
-        let usual = Whom { device: self.first_device, subscriber: self.share.number(slot) };
-        let reason = self.opening.hide(reason, self.said(slot).map_or(usual, |(_, whom)| whom));
+        let whom = |position| self.following.whom(self.share, slot, position);
+        let speaker = Speaker { devices: self.following.followed, whom: &whom };
         let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
-        let was_ready = own.connection.state == State::Ready;
-        let again = own.connection.fail(at, &mut self.stream, &mut self.random);
-        events.push(match was_ready {
-            true => Event::Disconnected { client, at, reason },
-            false => Event::ConnectFailed { client, reason, lasting: false },
-        });
+        let reason = self.opening.hide(reason, self.opening.whom(own.place, speaker));
+        let told = (client, reason);
+        let (told, again) = own.connection.fail(told, at, &mut self.stream, &mut self.random);
+        events.push(told);
         if let Some(at) = again {
             self.timers.set(at, slot, Timer::Reconnect);
         }
