@@ -182,10 +182,7 @@ impl Plan {
     /// Whether a broker acknowledges what another part of the platform delivers.
     pub fn is_delivered_apart(&self) -> bool {
         let roles = &self.platform.roles;
-        let apart = roles.listener.is_some()
-            || roles.observes.is_some()
-            || roles.notified.is_some()
-            || roles.receives.is_some();
+        let apart = roles.have_receivers() || roles.notified.is_some();
         self.protocol() == Protocol::Mqtt
             && self.subscribers.count > 0
             && roles.device.answer.is_none()

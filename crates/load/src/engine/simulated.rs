@@ -68,8 +68,7 @@ impl Engine {
         if !plan.others.is_empty() {
             return Err(EngineError::NotSimulated("has one population"));
         }
-        let receives = roles.listener.is_some() || roles.observes.is_some() || roles.receives.is_some();
-        if receives || plan.northbound.is_some() {
+        if roles.have_receivers() || plan.northbound.is_some() {
             return Err(EngineError::NotSimulated("has neither listeners, observers nor queries"));
         }
         if !matches!(roles.delivery, DeliveryContract::Every) {

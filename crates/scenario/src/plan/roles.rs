@@ -44,6 +44,14 @@ pub struct RolePlan {
     pub doubtful_delivery: Option<String>,
 }
 
+impl RolePlan {
+    /// Whether subscribers receive in a way of their own: as servers, as observers, or over WebSockets. Else they speak what
+    /// devices speak.
+    pub fn have_receivers(&self) -> bool {
+        self.listener.is_some() || self.observes.is_some() || self.receives.is_some()
+    }
+}
+
 /// How a device says a message.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceRole {

@@ -89,10 +89,7 @@ fn find_markers(plans: &mut [Plan]) {
 fn match_filters(plans: &mut [Plan], context: &mut Context<'_>) {
     let asks = |plan: &Plan| {
         let roles = &plan.platform.roles;
-        roles.listener.is_some()
-            || roles.notified.is_some()
-            || roles.observes.is_some()
-            || roles.receives.is_some()
+        roles.have_receivers() || roles.notified.is_some()
     };
     let common = plans.iter().position(|plan| plan.population.receivers == ReceiversPlan::OfOthers);
     let by_filters = |plan: &Plan| plan.protocol() == Protocol::Mqtt && !asks(plan);

@@ -524,9 +524,7 @@ impl Compiler<'_> {
         let mut headers = Vec::new();
         for (name, value) in written {
             let at = format!("{path}.headers.{name}");
-            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            if name.is_empty() || !name.bytes().all(is_token) || self.fill(value).contains(['\r', '\n', '\0'])
-            {
+            if !is_http_token(name) || self.fill(value).contains(['\r', '\n', '\0']) {
                 let help = "names have no blanks, values stand on one line".to_owned();
                 self.error(&at, format!("`{name}: {value}` is no header field"), help);
             }
@@ -582,6 +580,12 @@ impl Compiler<'_> {
     pub(super) fn error(&mut self, path: &str, message: impl Into<String>, help: String) {
         self.errors.push(RoleError { path: path.to_owned(), message: message.into(), help });
     }
+}
+
+/// Whether a text is a token, as names of header fields and of subprotocols are (RFC 9110 section 5.6.2).
+fn is_http_token(text: &str) -> bool {
+    let is_of_tokens = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_of_tokens)
 }
 
 /// Whether the text of a template has such a character.

@@ -1,6 +1,6 @@
 //! What clients say over a WebSocket beside messages.
 
-use super::{Compiler, OF_DEVICE};
+use super::{Compiler, OF_DEVICE, is_http_token};
 use crate::plan::{CapturedName, Each, OpeningPlan, Piece, Protocol, WebSocketRole};
 use crate::profiles::roles::{Device, Subscriber, WebSocketConfig};
 
@@ -66,9 +66,8 @@ impl Compiler<'_> {
             let help = "write it from its first slash on, without blanks".to_owned();
             self.error(&format!("{path}.path"), "this is no path", help);
         }
-        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         let subprotocol = written.subprotocol.as_ref().map(|text| self.fill(text));
-        if subprotocol.as_ref().is_some_and(|name| name.is_empty() || !name.chars().all(is_token)) {
+        if subprotocol.as_ref().is_some_and(|name| !is_http_token(name)) {
             let help = "write one name, such as `oneM2M.json`".to_owned();
             self.error(&format!("{path}.subprotocol"), "this is no name of a subprotocol", help);
         }
