@@ -3,16 +3,15 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod context;
+
+use context::context_of;
 use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
-use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::coap::CoapDriver;
 use plimsoll_load::run_context::RunContext;
-use plimsoll_load::share::Share;
-use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::Plan;
-use plimsoll_scenario::{Environment, SourceFile, load};
+use plimsoll_model::Nanos;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,24 +126,9 @@ impl Rig {
              population: {{ devices: {devices} }}\nmqtt: {{ reconnect: {{ from: 10ms, to: 20ms }} }}\n\
              load: {{ levels: [1] }}\n{more}\n"
         );
-        let profile = |_: &str| Err("none".to_owned());
-        let environment = Environment { profile: &profile, variable: &|_| None };
-        let plan = load(&SourceFile { name: "test".into(), text }, &[], &environment);
-        let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
-        let (run, clock) = (RunId::from_bits(7), Clock::start());
-        let context = DriverContext {
-            subscribers: (Share::WHOLE, plan.subscribers.count),
-            plan,
-            run,
-            address,
-            share: Share::WHOLE,
-            clock,
-            bootstrap: None,
-            run_context: Arc::default(),
-            service: None,
-        };
+        let context = context_of(text, None, address);
         let driver = CoapDriver::new(&context).unwrap();
-        Rig { driver, run_context: context.run_context, clock, events: Vec::new() }
+        Rig { driver, run_context: context.run_context, clock: context.clock, events: Vec::new() }
     }
 
     fn connect(&mut self, devices: u32) {

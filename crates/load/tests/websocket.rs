@@ -3,19 +3,18 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod context;
+
+use context::context_of;
 use plimsoll_codec::websocket::{Event as Frame, Opcode, Reader, accept_of, encode_frame};
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_load::drivers::{BoxedPart, DriverContext, driver_of};
-use plimsoll_load::run_context::RunContext;
-use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{Plan, Protocol};
-use plimsoll_scenario::{Environment, SourceFile, load};
+use plimsoll_scenario::plan::Protocol;
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A test that waits longer than this hangs.
@@ -96,23 +95,8 @@ impl Rig {
              connection: {{ timeout: 400ms, reconnect: {{ from: 10ms, to: 20ms }} }}\nload: {{ levels: [1] }}\n\
              population: {population}\n"
         );
-        let profile = |_: &str| Ok(profile.to_owned());
-        let environment = Environment { profile: &profile, variable: &|_| None };
-        let plan = load(&SourceFile { name: "test".into(), text }, &[], &environment);
-        let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
-        let (run, clock, run_context) = (RunId::from_bits(7), Clock::start(), Arc::<RunContext>::default());
-        let context = DriverContext {
-            subscribers: (Share::WHOLE, plan.subscribers.count),
-            plan,
-            run,
-            address,
-            share: Share::WHOLE,
-            clock,
-            bootstrap: None,
-            run_context,
-            service: None,
-        };
-        Rig { driver: client(&context), clock, events: Vec::new(), listener }
+        let context = context_of(text, Some(profile), address);
+        Rig { driver: client(&context), clock: context.clock, events: Vec::new(), listener }
     }
 
     fn device(profile: &str) -> Rig {

@@ -3,22 +3,21 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "../context/mod.rs"]
+mod context;
 mod roles;
 
+use context::context_of;
 use plimsoll_codec::coap::stream::{self, Frame, signal};
 use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_load::drivers::{BoxedPart, DriverContext, driver_of};
-use plimsoll_load::run_context::RunContext;
-use plimsoll_load::share::Share;
-use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{Plan, Protocol};
-use plimsoll_scenario::{Environment, SourceFile, load};
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::Protocol;
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A test that waits longer than this hangs.
@@ -80,23 +79,8 @@ impl Rig {
             "name: scripted\nplatform: {{ profile: {name}, address: \"coap+tcp://{address}{path}\" }}\n\
              {connection}load: {{ levels: [1] }}\n{more}\n"
         );
-        let profile = |_: &str| profile.map(str::to_owned).ok_or_else(|| "none".to_owned());
-        let environment = Environment { profile: &profile, variable: &|_| None };
-        let plan = load(&SourceFile { name: "test".into(), text }, &[], &environment);
-        let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
-        let (run, clock, run_context) = (RunId::from_bits(7), Clock::start(), Arc::<RunContext>::default());
-        let context = DriverContext {
-            subscribers: (Share::WHOLE, plan.subscribers.count),
-            plan,
-            run,
-            address,
-            share: Share::WHOLE,
-            clock,
-            bootstrap: None,
-            run_context,
-            service: None,
-        };
-        Rig { driver: client(&context), clock, events: Vec::new(), listener }
+        let context = context_of(text, profile, address);
+        Rig { driver: client(&context), clock: context.clock, events: Vec::new(), listener }
     }
 
     /// Devices whose one connection is ready.

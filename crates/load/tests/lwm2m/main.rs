@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod blocks;
+#[path = "../context/mod.rs"]
+mod context;
 mod misuse;
 mod rare;
 mod rig;

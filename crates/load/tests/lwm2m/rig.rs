@@ -1,17 +1,14 @@
 //! Devices, and a server that the tests speak for.
 
+use crate::context::context_of;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
 use plimsoll_codec::lwm2m::{Path, payload};
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::lwm2m::Lwm2mDriver;
-use plimsoll_load::share::Share;
-use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::Plan;
-use plimsoll_scenario::{Environment, SourceFile, load};
+use plimsoll_model::Nanos;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A test that waits longer than this hangs.
@@ -45,27 +42,11 @@ impl Rig {
              population: {{ devices: {devices} }}\n{connection}load: {{ levels: [1] }}\n{more}\n",
             bootstrap_address.port()
         );
-        let profile = |name: &str| match name {
-            "lwm2m" => Ok(include_str!("../../../../platforms/lwm2m.yaml").to_owned()),
-            _ => Err("none".to_owned()),
-        };
-        let environment = Environment { profile: &profile, variable: &|_| None };
-        let plan = load(&SourceFile { name: "test".into(), text }, &[], &environment);
-        let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
-        let (run, clock) = (RunId::from_bits(7), Clock::start());
-        let context = DriverContext {
-            subscribers: (Share::WHOLE, 0),
-            plan,
-            run,
-            address,
-            share: Share::WHOLE,
-            clock,
-            bootstrap: Some(bootstrap_address),
-            run_context: Arc::default(),
-            service: None,
-        };
+        let profile = include_str!("../../../../platforms/lwm2m.yaml");
+        let context = context_of(text, Some(profile), address);
+        let context = DriverContext { bootstrap: Some(bootstrap_address), ..context };
         let driver = Lwm2mDriver::new(&context).unwrap();
-        let mut rig = Rig { driver, clock, events: Vec::new(), server, bootstrap };
+        let mut rig = Rig { driver, clock: context.clock, events: Vec::new(), server, bootstrap };
         (0..devices).for_each(|device| assert!(rig.driver.connect(Client::Device(device))));
         rig
     }
