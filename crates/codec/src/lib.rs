@@ -12,5 +12,6 @@ pub mod lwm2m;
 pub mod marker;
 pub mod mqtt;
 pub mod openmetrics;
+pub mod socket_io;
 pub mod stranger;
 pub mod websocket;

@@ -9,7 +9,7 @@ use context::context_of;
 use plimsoll_codec::websocket::{Event as Frame, Opcode, Reader, accept_of, encode_frame};
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
-use plimsoll_load::drivers::{BoxedPart, DriverContext, driver_of};
+use plimsoll_load::drivers::{BoxedPart, DriverContext, driver_of, receivers};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::Protocol;
 use serde_json::{Value, json};
@@ -110,8 +110,7 @@ impl Rig {
     /// A subscriber that follows two devices.
     fn subscriber() -> Rig {
         let mut rig = Rig::of(NAMED, "{ devices: 2, subscribers: 1 }", |context| {
-            let role = context.plan.platform.roles.receives.clone().unwrap();
-            driver_of(Protocol::WebSocket).unwrap().receivers.unwrap()(context, &role).unwrap()
+            receivers(context, context.plan.platform.roles.receives.as_ref().unwrap()).unwrap()
         });
         assert!(rig.driver.connect(Client::Subscriber(0)));
         rig

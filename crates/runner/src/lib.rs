@@ -388,7 +388,7 @@ impl Reached {
         let queriers = http.of(query_port);
         let roles = &plan.platform.roles;
         let observing = roles.observes.as_ref().and_then(|observes| observes.port.as_deref());
-        let receiving = roles.receives.as_ref().and_then(|receives| receives.port.as_deref());
+        let receiving = roles.receives.as_ref().and_then(|receives| receives.port());
         let observers = observing.or(receiving).and_then(|port| http.of(Some(port)));
         Reached { addresses: Addresses { devices, queriers, observers, bootstrap, stage_log: None }, http }
     }

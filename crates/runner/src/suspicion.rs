@@ -4,7 +4,7 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_model::text::grouped;
 use plimsoll_observe::found::{Place, process_at, program_of};
 use plimsoll_observe::limits::open_files_of;
-use plimsoll_scenario::plan::{Content, Piece, Plan, Protocol, Template};
+use plimsoll_scenario::plan::{Content, Piece, Plan, Protocol, ReceiveRole, Template};
 use std::net::SocketAddr;
 
 /// That a platform on this host may open fewer files than there will be connections, for people.
@@ -92,7 +92,12 @@ pub fn nothing_received(plan: &Plan, listener: &str, levels: &[LevelSummary]) ->
             "the observed path may be another resource than the one that the devices write to".to_owned()
         }
         (false, _) if roles.receives.is_some() => {
-            "what subscribers say at first (`subscriber.websocket.opening`) may not ask for what the devices send".to_owned()
+            let key = match &roles.receives {
+                Some(ReceiveRole::Http(role)) if role.polls.is_some() => "polls.request",
+                Some(ReceiveRole::Http(_)) => "streams.request",
+                _ => "websocket.opening",
+            };
+            format!("what subscribers say (`subscriber.{key}`) may not ask for what the devices send")
         }
         (false, _) => "the platform granted every subscription, so its access rules may forbid the delivery or drop what is \
                        published, or what stands between two brokers is away"

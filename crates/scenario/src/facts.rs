@@ -2,8 +2,8 @@
 
 use crate::duration::clock;
 use crate::plan::{
-    ArrivalsPer, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, QuotaPlan, ReceiversPlan,
-    RelayPlan, SharePlan, Template, TokenEndpoint,
+    ArrivalsPer, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, QuotaPlan, ReceiveRole,
+    ReceiversPlan, RelayPlan, SharePlan, Template, TokenEndpoint,
 };
 use crate::protocols::slice;
 use crate::quantity::Quantity;
@@ -218,9 +218,19 @@ impl Plan {
             let filters: Vec<String> = subscribers.filters.iter().map(|filter| filter.text()).collect();
             return format!("{count} that are notified over MQTT at {}", filters.join(" and "));
         }
-        if self.platform.roles.receives.is_some() {
+        if let Some(receives) = &self.platform.roles.receives {
             let count = grouped(f64::from(subscribers.count));
-            return format!("{count} that receive over WebSockets of their own");
+            return match receives {
+                ReceiveRole::WebSocket(_) => format!("{count} that receive over WebSockets of their own"),
+                ReceiveRole::Http(role) => {
+                    let way = if role.polls.is_some() { "poll" } else { "read the stream" };
+                    format!(
+                        "{count} that {way} over HTTP: {} {}",
+                        role.request.method,
+                        role.request.path.text()
+                    )
+                }
+            };
         }
         if let Some(observes) = &self.platform.roles.observes {
             let count = grouped(f64::from(subscribers.count));

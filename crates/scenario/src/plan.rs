@@ -30,8 +30,9 @@ pub use quota::QuotaPlan;
 pub use relay::{LONGEST_RELAY_DELAY, RelayPlan, SHORTEST_RELAY_PERIOD};
 pub use roles::{
     AnswerName, AnswerPlan, AnswerTypes, Capture, CaptureFrom, ControllerProtocol, DeliveryContract,
-    DeviceRole, ListenerRole, NotificationAnswerPlan, NotifiedRole, ObservePlan, OpeningPlan, OptionPlan,
-    OptionValue, QueryPlan, RequestPlan, RolePlan, ServePlan, StepPlan, WebSocketRole,
+    DeviceRole, HttpReceiveRole, ListenerRole, NextPollPlan, NotificationAnswerPlan, NotifiedRole,
+    ObservePlan, OpeningPlan, OptionPlan, OptionValue, PollPlan, QueryPlan, ReceiveRole, RequestPlan,
+    RolePlan, ServePlan, SocketIoPlan, StepPlan, WebSocketRole,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use token::{Grant, TokenEndpoint, TokenPlan};

@@ -187,11 +187,8 @@ impl Splitter<'_> {
             _ => ReceiversPlan::Own,
         };
         let first_subscriber = if receivers == ReceiversPlan::Common { 0 } else { self.next_subscriber };
-        self.next_subscriber = self.next_subscriber.saturating_add(match &one.subscribers {
-            None => 0,
-            Some(Subscribers::Count(count)) => *count,
-            Some(Subscribers::Group(group)) => group.count,
-        });
+        self.next_subscriber =
+            self.next_subscriber.saturating_add(one.subscribers.as_ref().map_or(0, Subscribers::count));
         let subscribers = own_subscribers.or_else(|| self.common.as_ref().map(subscribers_of));
         put(&mut root, "population", &entry.span, |population| {
             for key in ["devices", "link"] {

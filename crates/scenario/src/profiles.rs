@@ -387,6 +387,88 @@ mod tests {
     }
 
     #[test]
+    fn subscribers_receive_in_one_way_and_what_they_ask_for_has_sense() {
+        let told = |subscriber: &str| {
+            let device = "device: { speaks: http, marker: ascii, request: { path: /m, body: '{message}' } }";
+            let text = format!("name: x\ntitle: x\n{device}\nsubscriber: {subscriber}\ncomponents: []\n");
+            read_text(&text).err().unwrap_or_default()
+        };
+        let polls = "polls: { request: { method: GET, path: '/{device}' }";
+        for right in [
+            "{ streams: { request: { method: GET, path: /e } } }",
+            &format!("{{ {polls}, within: 90s }} }}"),
+            &format!("{{ {polls}, next: {{ path: '/{{device}}?s={{since}}', since: /-/at }} }} }}"),
+        ] {
+            assert_eq!(told(right), "", "{right}");
+        }
+        for (subscriber, said) in [
+            ("{ listens: http, streams: { request: { path: /e } } }", "a subscriber is notified in one way"),
+            ("{ websocket: {}, polls: { request: { path: /e } } }", "a subscriber is notified in one way"),
+            ("{ listens: coap, observes: { path: /e } }", "a subscriber is notified in one way"),
+            ("{ streams: { request: { path: /e, retry: [503] } } }", "subscribers ask again by themselves"),
+            ("{ streams: { request: { path: /e, options: { 6: 0 } } } }", "HTTP has no options"),
+            (&format!("{{ {polls}, within: soon }} }}"), "within"),
+            (
+                &format!("{{ {polls}, next: {{ path: '/{{device}}', since: /at }} }} }}"),
+                "`{since}` does not stand in it",
+            ),
+            (
+                &format!("{{ {polls}, next: {{ path: '/{{device}}/{{since}}', since: at }} }} }}"),
+                "begins with a slash",
+            ),
+            (
+                &format!("{{ {polls}, next: {{ path: '/{{since}}', since: /at }} }} }}"),
+                "asks for something else",
+            ),
+            ("{ websocket: { headers: { Upgrade: h2c } } }", "`Upgrade` is added by itself"),
+            (
+                "{ websocket: { headers: { Sec-WebSocket-Key: x } } }",
+                "`Sec-WebSocket-Key` is added by itself",
+            ),
+            ("{ websocket: { headers: { X: '{device}' } } }", "one connection for all devices"),
+        ] {
+            let told = told(subscriber);
+            assert!(told.contains(said), "{subscriber}: {said}: {told}");
+        }
+    }
+
+    #[test]
+    fn answers_that_would_never_come_are_errors() {
+        let told = |answer: &str, websocket: &str| {
+            let device = format!(
+                "device: {{ speaks: websocket, marker: ascii, payload: '{{message}}', answer: {answer}, websocket: {websocket} }}"
+            );
+            read_text(&format!("name: x\ntitle: x\n{device}\ncomponents: []\n")).err().unwrap_or_default()
+        };
+        let named = "{ id: /id, is: '{sequence}' }";
+        assert_eq!(told(named, "{}"), "");
+        assert_eq!(told("{ type: /0, refusals: [no] }", "{ answered: false }"), "");
+        for (answer, websocket, said) in [
+            ("{ type: /0, refusals: [no] }", "{}", "no message would be an answer"),
+            (
+                "{ id: /id, is: '{sequence}', type: /t, refusals: [no] }",
+                "{}",
+                "no message would be an answer",
+            ),
+            ("{ type: /0, types: [a], refusals: [a] }", "{}", "`a` cannot both answer and refuse"),
+            ("{ id: /id, is: '{sequence}', expect: [ok] }", "{}", "it is not said where the status stands"),
+            (
+                named,
+                "{ opening: [{ message: a, answer: { status: /s } }] }",
+                "it is not said which messages are answers",
+            ),
+            (
+                named,
+                "{ opening: [{ message: a, answer: { type: /0, refusals: [no] } }] }",
+                "would let the client in",
+            ),
+        ] {
+            let told = told(answer, websocket);
+            assert!(told.contains(said), "{answer} {websocket}: {said}: {told}");
+        }
+    }
+
+    #[test]
     fn captured_values_are_secret_by_name_place_and_use() {
         let text = "name: x\ntitle: x\ncomponents: []\ncontroller: { speaks: coap_tcp, set_up: [{ name: z, request: { path: /z }, capture: { g: /g } }, \
                     { name: y, request: { path: /y }, capture: { g: /token } }, { name: a, request: { path: /a }, \

@@ -42,6 +42,8 @@ pub enum Piece {
     Listener,
     /// `{id}`: the name of the notification that is answered, escaped as within a string of JSON.
     Id,
+    /// `{since}`: where the last answer to a poll ended.
+    Since,
     /// `{token}`: the access token.
     Token,
     /// A value that a set-up step captured, by its slot and name.
@@ -86,6 +88,8 @@ pub struct Variables<'a> {
     pub listener: &'a str,
     /// The name of the notification that is answered.
     pub id: &'a str,
+    /// Where the last answer to a poll ended.
+    pub since: &'a str,
     /// The access token.
     pub token: &'a str,
     /// What set-up steps captured.
@@ -238,7 +242,7 @@ impl Template {
             Piece::Column(column, _) => feed.map_or(0, |feed| feed.longest(column)),
             Piece::Listener => LONGEST_LISTENER,
             Piece::Token => LONGEST_TOKEN,
-            Piece::Captured(..) | Piece::Id => LONGEST_CAPTURED,
+            Piece::Captured(..) | Piece::Id | Piece::Since => LONGEST_CAPTURED,
         };
         self.pieces.iter().map(length).sum()
     }
@@ -289,6 +293,7 @@ impl Template {
                 Piece::Message(Escape::Json) => "{message:json}".to_owned(),
                 Piece::Listener => "{listener}".to_owned(),
                 Piece::Id => "{id}".to_owned(),
+                Piece::Since => "{since}".to_owned(),
                 Piece::Token => "{token}".to_owned(),
                 Piece::Column(_, name) => format!("{{feed:{name}}}"),
                 Piece::Captured(_, name) => format!("{{{name}}}"),
@@ -382,6 +387,7 @@ fn render(pieces: &[Piece], variables: &Variables<'_>, random: &mut dyn FnMut() 
                 escape_json(variables.id.as_bytes(), out);
                 Ok(())
             }
+            Piece::Since => out.write_all(variables.since.as_bytes()),
             Piece::Token => out.write_all(variables.token.as_bytes()),
             Piece::Captured(slot, _) => {
                 let value = variables
@@ -451,6 +457,7 @@ fn piece(words: &str, names: &Names<'_>) -> Result<Piece, (String, String)> {
         "time" => Piece::Time,
         "listener" => Piece::Listener,
         "id" => Piece::Id,
+        "since" => Piece::Since,
         "token" => Piece::Token,
         "message" => match range {
             None => return Ok(Piece::Message(Escape::None)),

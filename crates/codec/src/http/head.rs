@@ -2,8 +2,17 @@
 
 use super::{HttpError, Side};
 
+/// Largest head that is taken, in bytes.
+pub const LARGEST_HEAD: usize = 64 * 1024;
 /// Characters of a wrong line that an error shows.
 const SHOWN: usize = 60;
+/// How answers begin (RFC 9112 section 4).
+const STATUS_LINE: &[u8] = b"HTTP/";
+
+/// Whether bytes may be the beginning of an answer.
+pub fn begins_as_answer(bytes: &[u8]) -> bool {
+    bytes.iter().zip(STATUS_LINE).all(|(is, should)| is == should)
+}
 
 /// A head, borrowed from its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

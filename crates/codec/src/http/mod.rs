@@ -1,11 +1,16 @@
 //! HTTP/1.1 messages (RFC 9112): heads of requests and answers, bodies of known length, in chunks, or up to the end of
-//! the connection.
+//! the connection; and what is in a body that does not end.
 
+mod chunks;
 mod head;
+mod messages;
 mod reader;
+mod stream;
 
 pub use head::{Framing, Head, Start};
+pub use messages::Messages;
 pub use reader::{Message, Reader, Side};
+pub use stream::{Begun, StreamReader};
 
 use std::io::Write;
 
@@ -39,6 +44,9 @@ pub enum HttpError {
     /// A body that is longer than what is taken.
     #[error("its body has more than {0} bytes")]
     BodyTooLong(usize),
+    /// A message in a body that does not end is longer than what is taken.
+    #[error("a message in its body has more than {0} bytes")]
+    MessageTooLong(usize),
     /// The connection ended within a message.
     #[error("the connection ended within it")]
     Cut,

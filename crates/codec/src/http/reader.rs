@@ -1,14 +1,8 @@
 //! Whole messages out of a stream of bytes, however they are cut.
 
-use super::head::{Framing, Head};
+use super::chunks::{end_of_trailers, size_line};
+use super::head::{Framing, Head, LARGEST_HEAD, begins_as_answer};
 use super::{HttpError, Start};
-
-/// Largest head that is taken, in bytes.
-const LARGEST_HEAD: usize = 64 * 1024;
-/// How answers begin (RFC 9112 section 4).
-const STATUS_LINE: &[u8] = b"HTTP/";
-/// Longest line that says the size of a chunk, in bytes.
-const LONGEST_SIZE_LINE: usize = 256;
 
 /// Which messages a reader expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +124,7 @@ impl Reader {
     fn read_head(&mut self, searched: usize, bodiless: bool) -> Result<Option<Body>, HttpError> {
         let message = self.buffer.get(self.begin..).unwrap_or_default();
         // Others need not end their lines as HTTP does: what is awaited would never come.
-        if self.side == Side::Answer && !message.iter().zip(STATUS_LINE).all(|(is, should)| is == should) {
+        if self.side == Side::Answer && !begins_as_answer(message) {
             return Err(HttpError::NoHttp);
         }
         // The end may have been cut in three places.
@@ -203,14 +197,8 @@ struct Whole {
 fn put_together(message: &mut [u8], body: &mut Body, largest: usize) -> Result<Option<usize>, HttpError> {
     loop {
         let rest = message.get(body.read..).unwrap_or_default();
-        let Some(line_end) = memchr::memchr(b'\n', rest.get(..LONGEST_SIZE_LINE).unwrap_or(rest)) else {
-            return if rest.len() >= LONGEST_SIZE_LINE { Err(HttpError::Chunk) } else { Ok(None) };
-        };
-        let line = rest.get(..line_end).unwrap_or_default();
-        let size = line.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-        let size = str::from_utf8(size).ok().filter(|text| !text.starts_with('+'));
-        let size = size.and_then(|text| usize::from_str_radix(text, 16).ok()).ok_or(HttpError::Chunk)?;
-        let begin = body.read + line_end + 1;
+        let Some((size, length)) = size_line(rest)? else { return Ok(None) };
+        let begin = body.read + length;
         if size == 0 {
             return end_of_trailers(message.get(begin..).unwrap_or_default())
                 .map(|end| end.map(|end| begin + end));
@@ -228,18 +216,6 @@ fn put_together(message: &mut [u8], body: &mut Body, largest: usize) -> Result<O
             [] | [b'\r'] => return Ok(None),
             _ => return Err(HttpError::Chunk),
         }
-    }
-}
-
-/// Where the trailer section ends: with its empty line.
-fn end_of_trailers(rest: &[u8]) -> Result<Option<usize>, HttpError> {
-    if rest.starts_with(b"\r\n") {
-        return Ok(Some(2));
-    }
-    match memchr::memmem::find(rest, b"\r\n\r\n") {
-        Some(at) => Ok(Some(at + 4)),
-        None if rest.len() > LARGEST_HEAD => Err(HttpError::HeadTooLong(LARGEST_HEAD)),
-        None => Ok(None),
     }
 }
 

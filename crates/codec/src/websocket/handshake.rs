@@ -54,6 +54,13 @@ pub enum Refusal {
     TooLong,
 }
 
+impl Refusal {
+    /// Whether credentials are not accepted: status 401 (RFC 9110 section 15.5.2).
+    pub fn is_unauthorized(&self) -> bool {
+        matches!(self, Refusal::Status(status) if status.starts_with("401"))
+    }
+}
+
 impl Request<'_> {
     /// Appends the request.
     pub fn encode(&self, out: &mut Vec<u8>) {

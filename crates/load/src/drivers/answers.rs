@@ -50,7 +50,7 @@ impl Answers {
         let json: Value = serde_json::from_slice(payload).ok()?;
         let sequence = match &self.plan.name {
             Some(name) => {
-                let repeated = json.pointer(&name.pointer)?.as_str()?;
+                let repeated = word(json.pointer(&name.pointer)?);
                 self.name.clear();
                 render(&name.prefix, &self.run, device, &mut self.name);
                 let sequence = repeated.as_bytes().strip_prefix(self.name.as_slice())?;
@@ -66,16 +66,19 @@ impl Answers {
 /// What a message says by type and status: why the platform refuses, for people, or `None` in there where it takes it; `None` for
 /// a message of a type that answers nothing.
 pub fn verdict(plan: &AnswerPlan, json: &Value) -> Option<Option<String>> {
+    let status = plan.status.as_ref().and_then(|pointer| json.pointer(pointer));
     if let Some(types) = &plan.types {
         let of_it = json.pointer(&types.pointer).map(word)?;
         if types.refusals.contains(&of_it) {
-            return Some(Some(format!("the platform answered {}", cut(&json.to_string(), LONGEST_STATUS))));
+            let status =
+                status.map(|status| format!("status {}: ", cut(&status.to_string(), LONGEST_STATUS)));
+            let words = cut(&json.to_string(), LONGEST_STATUS);
+            return Some(Some(format!("the platform answered {}{words}", status.unwrap_or_default())));
         }
         if !types.answers.contains(&of_it) {
             return None;
         }
     }
-    let status = plan.status.as_ref().and_then(|pointer| json.pointer(pointer));
     let is_wanted = |status: &Value| plan.expect.contains(&word(status));
     let is_refused = !plan.expect.is_empty() && !status.is_some_and(is_wanted);
     Some(is_refused.then(|| {
@@ -85,7 +88,7 @@ pub fn verdict(plan: &AnswerPlan, json: &Value) -> Option<Option<String>> {
 }
 
 /// A value as a word: a text as it is, anything else as JSON has it.
-fn word(value: &Value) -> String {
+pub fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -127,6 +130,19 @@ mod tests {
     }
 
     #[test]
+    fn a_name_may_be_a_number() {
+        let plan = AnswerPlan {
+            topic: None,
+            name: Some(AnswerName { pointer: "/id".into(), prefix: Template { pieces: Vec::new() } }),
+            types: None,
+            status: None,
+            expect: Vec::new(),
+        };
+        let read = answers(plan).read(7, br#"{"id":42,"result":"ok"}"#);
+        assert_eq!(read, Some(Answer { sequence: Some(42), refused: None }));
+    }
+
+    #[test]
     fn an_answer_without_a_name_is_known_by_its_type() {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let mut answers = answers(AnswerPlan {
@@ -137,13 +153,13 @@ mod tests {
                 answers: words(&["done"]),
                 refusals: words(&["error"]),
             }),
-            status: None,
+            status: Some("/1/status".into()),
             expect: Vec::new(),
         });
         let mut read = |payload: &str| answers.read(7, payload.as_bytes());
         assert_eq!(read(r#"["done",{}]"#), Some(Answer { sequence: None, refused: None }));
         let refused = read(r#"["error",{"status":429}]"#).unwrap();
-        assert_eq!(refused.refused.unwrap(), r#"the platform answered ["error",{"status":429}]"#);
+        assert_eq!(refused.refused.unwrap(), r#"the platform answered status 429: ["error",{"status":429}]"#);
         for push in [r#"["message",{}]"#, "[]", "{}", "done"] {
             assert_eq!(read(push), None, "{push}");
         }

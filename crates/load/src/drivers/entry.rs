@@ -1,7 +1,7 @@
 //! What the engine knows of a protocol: how its clients are made.
 
 use super::{DriverContext, Part, RunService, ServiceContext};
-use plimsoll_scenario::plan::{ListenerRole, ObservePlan, Plan, Protocol, WebSocketRole};
+use plimsoll_scenario::plan::{ListenerRole, ObservePlan, Plan, Protocol};
 use std::io::Result;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -28,8 +28,6 @@ pub struct DriverEntry {
     pub listener: Option<ListenerEntry>,
     /// Subscribers that observe resources; `None` where the protocol has nothing of that kind.
     pub observers: Option<fn(&DriverContext, &ObservePlan) -> Result<BoxedPart>>,
-    /// Subscribers that receive over connections of their own, whatever devices speak; `None` where the protocol has none of them.
-    pub receivers: Option<fn(&DriverContext, &WebSocketRole) -> Result<BoxedPart>>,
     /// Those who ask; `None` where nobody asks over this protocol.
     pub queriers: Option<MakeQueriers>,
     /// The broker at that address as a URL, for platforms that are told where subscribers are notified as its clients; `None`
@@ -50,7 +48,6 @@ impl DriverEntry {
             devices,
             listener: None,
             observers: None,
-            receivers: None,
             queriers: None,
             broker_url: None,
             service: None,

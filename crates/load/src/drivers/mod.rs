@@ -18,6 +18,7 @@ pub(crate) mod socket;
 mod stream;
 mod timers;
 pub mod websocket;
+mod whom;
 mod words;
 
 use crate::driver::Driver;
@@ -25,7 +26,7 @@ pub use coap_tcp::reasons as coap_tcp_reasons;
 pub use context::DriverContext;
 pub use entry::{BoxedPart, DriverEntry, ListenerEntry, StartService};
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{Plan, Protocol};
+use plimsoll_scenario::plan::{Plan, Protocol, ReceiveRole};
 pub use service::{RunService, ServiceContext, StageReader};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -60,6 +61,17 @@ pub fn queriers_of(protocol: Protocol) -> std::io::Result<entry::MakeQueriers> {
 pub fn role_of<T>(plan: &Plan, role: fn(&'static DriverEntry) -> Option<T>) -> std::io::Result<T> {
     let missing = || std::io::Error::other("no driver has what the platform's profile asks for");
     role(driver_of(plan.protocol())?).or_else(|| DRIVERS.iter().find_map(role)).ok_or_else(missing)
+}
+
+/// Subscribers of a shard that receive over connections of their own, whatever devices speak.
+///
+/// # Errors
+/// The operating system refuses something, or certificates cannot be used.
+pub fn receivers(context: &DriverContext, role: &ReceiveRole) -> std::io::Result<BoxedPart> {
+    match role {
+        ReceiveRole::WebSocket(role) => websocket::receivers(context, role),
+        ReceiveRole::Http(role) => http::receivers(context, role),
+    }
 }
 
 /// What the shards of a run share; `None` where they share nothing.

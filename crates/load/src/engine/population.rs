@@ -142,7 +142,7 @@ impl Population<'_> {
             (_, _, Some(role), _) => {
                 Some(drivers::role_of(plan, |entry| entry.observers)?(&elsewhere(), role)?)
             }
-            (.., Some(role)) => Some(drivers::role_of(plan, |entry| entry.receivers)?(&elsewhere(), role)?),
+            (.., Some(role)) => Some(drivers::receivers(&elsewhere(), role)?),
             _ => None,
         };
         let queriers = match (&plan.northbound, self.addresses.queriers, &roles.query) {

@@ -32,6 +32,16 @@ pub(crate) enum Subscribers {
     Group(SubscriberGroup),
 }
 
+impl Subscribers {
+    /// How many.
+    pub(crate) fn count(&self) -> u32 {
+        match self {
+            Subscribers::Count(count) => *count,
+            Subscribers::Group(group) => group.count,
+        }
+    }
+}
+
 impl Default for Subscribers {
     fn default() -> Subscribers {
         Subscribers::Count(0)

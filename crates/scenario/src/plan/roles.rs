@@ -32,8 +32,8 @@ pub struct RolePlan {
     pub notified: Option<NotifiedRole>,
     /// What subscribers observe over CoAP; `None` where they do not.
     pub observes: Option<ObservePlan>,
-    /// How subscribers receive over WebSockets of their own; `None` where they do not.
-    pub receives: Option<WebSocketRole>,
+    /// How subscribers receive over connections of their own; `None` where they do not.
+    pub receives: Option<ReceiveRole>,
     /// What a querier asks.
     pub query: Option<QueryPlan>,
     /// What answers give to later requests; its position here is its slot in [`Captures`](super::Captures).
@@ -45,10 +45,16 @@ pub struct RolePlan {
 }
 
 impl RolePlan {
-    /// Whether subscribers receive in a way of their own: as servers, as observers, or over WebSockets. Else they speak what
-    /// devices speak.
+    /// Whether subscribers receive in a way of their own: as servers, as observers, or over connections of their own. Else they speak
+    /// what devices speak.
     pub fn have_receivers(&self) -> bool {
         self.listener.is_some() || self.observes.is_some() || self.receives.is_some()
+    }
+
+    /// Whether subscribers themselves ask for what each device sends.
+    pub fn asks_for_each_device(&self) -> bool {
+        self.observes.as_ref().is_some_and(|observes| observes.of_each_device)
+            || self.receives.as_ref().is_some_and(ReceiveRole::is_of_each_device)
     }
 }
 
@@ -138,10 +144,21 @@ pub struct WebSocketRole {
     pub subprotocol: Option<String>,
     /// Header fields of the request.
     pub headers: Vec<(String, Template)>,
+    /// How messages are framed as events of Socket.IO; `None` where each goes as it is.
+    pub socket_io: Option<SocketIoPlan>,
     /// Messages with which each connection begins, in order.
     pub opening: Vec<OpeningPlan>,
     /// Whether the platform answers no message.
     pub is_unanswered: bool,
+}
+
+/// How a client speaks Socket.IO.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SocketIoPlan {
+    /// What lets it in, as JSON; empty for nothing.
+    pub auth: Template,
+    /// Whether it asks for an acknowledgement of each message.
+    pub acknowledges: bool,
 }
 
 /// A message with which a WebSocket begins.
@@ -153,6 +170,62 @@ pub struct OpeningPlan {
     pub of_each_device: bool,
     /// How its answer is known; `None` where none is awaited. A name in it is the whole name.
     pub answer: Option<AnswerPlan>,
+}
+
+/// How subscribers receive over connections of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReceiveRole {
+    /// Each has a WebSocket.
+    WebSocket(WebSocketRole),
+    /// Each makes requests over HTTP.
+    Http(HttpReceiveRole),
+}
+
+impl ReceiveRole {
+    /// Name of the platform's port, where it is not the one that devices speak to.
+    pub fn port(&self) -> Option<&str> {
+        match self {
+            ReceiveRole::WebSocket(role) => role.port.as_deref(),
+            ReceiveRole::Http(role) => role.request.port.as_deref(),
+        }
+    }
+
+    /// Whether it is said for each device that a subscriber follows.
+    pub fn is_of_each_device(&self) -> bool {
+        match self {
+            ReceiveRole::WebSocket(role) => role.opening.iter().any(|said| said.of_each_device),
+            ReceiveRole::Http(role) => role.of_each_device,
+        }
+    }
+}
+
+/// What subscribers ask for over HTTP, to receive in the answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpReceiveRole {
+    /// The request.
+    pub request: RequestPlan,
+    /// Whether it is about one device, so that a subscriber asks for each that it follows, over a connection each.
+    pub of_each_device: bool,
+    /// How it is asked again and again; `None` where one answer does not end.
+    pub polls: Option<PollPlan>,
+}
+
+/// How subscribers poll.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PollPlan {
+    /// How later requests go on where the last answer ended; `None` where each is the same.
+    pub next: Option<NextPollPlan>,
+    /// How long an answer may take.
+    pub within: Nanos,
+}
+
+/// How a poll goes on where the last answer ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NextPollPlan {
+    /// Path and query, with `{since}`.
+    pub path: Template,
+    /// Where in an answer that stands, as a JSON pointer in which `-` is the last of an array, or what stands there alone.
+    pub since: String,
 }
 
 /// The name of a message, which its answer repeats.

@@ -120,8 +120,6 @@ fn match_filters(plans: &mut [Plan], context: &mut Context<'_>) {
 
 /// What several populations cannot have.
 fn check_roles(plans: &[Plan], context: &mut Context<'_>) {
-    let observes =
-        |plan: &Plan| plan.platform.roles.observes.as_ref().is_some_and(|role| role.of_each_device);
     let token = plans.iter().find_map(|plan| plan.platform.roles.token.as_ref());
     for (place, plan) in plans.iter().enumerate() {
         let common = plan.population.receivers == ReceiversPlan::OfOthers;
@@ -143,8 +141,8 @@ fn check_roles(plans: &[Plan], context: &mut Context<'_>) {
             let message = format!("`{name}` needs an access token of its own, and a run gets one");
             context.error_with_help(&key, message, "give all populations the same token, or run them apart");
         }
-        if common && observes(plan) {
-            let message = "who observes each device is a subscriber of the devices' own population";
+        if common && plan.platform.roles.asks_for_each_device() {
+            let message = "who asks for each device is a subscriber of the devices' own population";
             context.error_with_help(&key, message, "give that population its own `subscribers`");
         }
     }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod delivery;
+mod receives;
 mod secrets;
 pub(crate) mod token;
 mod websocket;
@@ -86,10 +87,6 @@ impl Compiler<'_> {
             plan.notified = self.notified(subscriber, roles.device.as_ref());
             plan.receives = self.receives(subscriber, &plan.captured);
             if let Some(observes) = &subscriber.observes {
-                if subscriber.listens.is_some() {
-                    let help = "keep one: a subscriber is notified in one way".to_owned();
-                    self.error("subscriber.observes", "`listens` and `observes` exclude each other", help);
-                }
                 let (path, options) = (observes.path.clone(), observes.options.clone());
                 let request = Request { path, options, ..Request::get() };
                 let request = (&request, Protocol::Coap);
@@ -356,8 +353,10 @@ impl Compiler<'_> {
             }
             request
         });
-        let answer = device.answer.as_ref().and_then(|answer| self.answer(answer, protocol, captured));
         let websocket = self.websocket_of_device(device, protocol, captured);
+        let are_awaited = !websocket.is_unanswered;
+        let answer =
+            device.answer.as_ref().and_then(|answer| self.answer(answer, protocol, are_awaited, captured));
         let whose = ("device.log_in", OF_DEVICE, Some(protocol));
         let log_in = self.log_in(&device.log_in, whose, captured);
         DeviceRole {

@@ -277,12 +277,31 @@ pub(crate) struct WebSocketConfig {
     /// steps captured.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    /// What frames messages. Default: nothing.
+    #[serde(default)]
+    pub framing: FramingConfig,
+    /// With `framing: socket_io`: what lets a client in, as JSON. Variables are those of `headers`.
+    #[serde(default)]
+    pub auth: Option<String>,
     /// Messages with which each connection begins, in order, before any other.
     #[serde(default)]
     pub opening: Vec<Opening>,
     /// Of devices: whether the platform answers each message. Default true. Without answers, only deliveries show what it took.
     #[serde(default)]
     pub answered: Option<bool>,
+}
+
+/// What frames messages over a WebSocket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FramingConfig {
+    /// Nothing: each message goes as it is.
+    #[default]
+    None,
+    /// Socket.IO 5 over Engine.IO 4: each message is an event, an array of JSON whose first value is the event's name. Where nothing is
+    /// said of answers, the acknowledgement of each event is awaited.
+    SocketIo,
 }
 
 /// A message with which a WebSocket begins.
@@ -424,6 +443,12 @@ pub(crate) struct Subscriber {
     /// delivery.
     #[serde(default)]
     pub websocket: Option<WebSocketConfig>,
+    /// It receives over HTTP, in an answer that does not end.
+    #[serde(default)]
+    pub streams: Option<Streams>,
+    /// It receives over HTTP, in answers that wait for messages (long polling).
+    #[serde(default)]
+    pub polls: Option<Polls>,
     /// MQTT: the filters that it subscribes to, with `{run}` and `{subscriber}`. A scenario's own take their place.
     #[serde(default)]
     pub filters: Vec<String>,
@@ -433,6 +458,45 @@ pub(crate) struct Subscriber {
     /// What the platform promises to deliver.
     #[serde(default)]
     pub delivery: DeliveryConfig,
+}
+
+/// An answer over HTTP that does not end, with messages in it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Streams {
+    /// The request. An answer of the type `text/event-stream` has server-sent events. In any other, each object of JSON is a message,
+    /// and so is each line of another kind. Variables: `{run}`, `{subscriber}`, `{device}`, `{token}`, `{time}`, `{random:..}`, and what
+    /// set-up steps captured. Where it is about a device, the subscriber asks for each device that it follows, over a connection each.
+    pub request: Request,
+}
+
+/// Answers over HTTP that wait for messages.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Polls {
+    /// The request, which follows each answer. Its variables are those of `streams`.
+    pub request: Request,
+    /// How later requests go on where the last answer ended, so that nothing between two of them is missed.
+    #[serde(default)]
+    pub next: Option<NextPoll>,
+    /// How long an answer may take, such as `60s`, which is the default: longer than the platform waits for messages. The connection is
+    /// given up then.
+    #[serde(default)]
+    pub within: Option<String>,
+}
+
+/// How a poll goes on where the last answer ended.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NextPoll {
+    /// Path and query, once an answer had a value at `since`. Variables: `{since}` and those of the request.
+    pub path: String,
+    /// Where in an answer `{since}` stands, as a JSON pointer (RFC 6901) to a text or a number. In it, `-` is the last of an array, or
+    /// what stands there alone: `/-/timestamp`.
+    pub since: String,
 }
 
 /// How a subscriber answers a notification over MQTT: by a message at QoS 0 that names it.

@@ -2,7 +2,7 @@
 
 use super::slice::Slice;
 use super::{SLICES, slice};
-use crate::config::{Connection, Message, Scenario, Subscribers};
+use crate::config::{Connection, Message, Scenario};
 use crate::context::Context;
 use crate::plan::{PlatformPlan, ReceiversPlan};
 
@@ -60,10 +60,7 @@ pub(crate) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
     if spoken.has_subscribers {
         return;
     }
-    let subscribers = match &scenario.population.subscribers {
-        Subscribers::Count(count) => *count,
-        Subscribers::Group(group) => group.count,
-    };
+    let subscribers = scenario.population.subscribers.count();
     let roles = &platform.roles;
     let receive = roles.listener.is_some()
         || roles.receives.is_some()

@@ -1,6 +1,6 @@
 //! Who clients say that they are over TLS: one certificate for all, or one for each of them.
 
-use crate::config::{Population, Subscribers, Tls};
+use crate::config::{Population, Tls};
 use crate::context::Context;
 use crate::plan::{ClientIdentity, Identities, PopulationPlan, Template};
 use plimsoll_template::Variables;
@@ -36,10 +36,7 @@ pub(super) fn resolve(
     population: &Population,
     context: &mut Context<'_>,
 ) -> Result<Identities, ()> {
-    let subscribers = match &population.subscribers {
-        Subscribers::Count(count) => *count,
-        Subscribers::Group(group) => group.count,
-    };
+    let subscribers = population.subscribers.count();
     let PopulationPlan { first_device, first_subscriber, .. } = context.population();
     let of_devices = Clients {
         first: first_device,

@@ -1,6 +1,6 @@
 //! Objectives: the defaults, what the user gave instead, and what cannot be demanded of this scenario.
 
-use crate::config::{Scenario, Subscribers, WorkloadModel};
+use crate::config::{Scenario, WorkloadModel};
 use crate::context::Context;
 use crate::objective::{Name, finest_quantile};
 use crate::plan::{LevelPlan, LoadPlan, Objective, Objectives, PlatformPlan, Subject};
@@ -13,10 +13,7 @@ pub(super) fn resolve(
     platform: Option<&PlatformPlan>,
     context: &mut Context<'_>,
 ) -> Objectives {
-    let receivers = match &scenario.population.subscribers {
-        Subscribers::Count(count) => *count,
-        Subscribers::Group(group) => group.count,
-    };
+    let receivers = scenario.population.subscribers.count();
     let acknowledged = is_acknowledged(scenario, platform);
     let closed = scenario.load.model == WorkloadModel::Closed;
     let load = &scenario.load;

@@ -96,6 +96,9 @@ pub(super) fn resolve(
         state,
     };
     check_ports(&resolved, path, context);
+    if resolved.address.is_some() {
+        check_named_ports(&resolved, scenario, context);
+    }
     Some(resolved)
 }
 
@@ -230,6 +233,27 @@ fn check_ports(platform: &PlatformPlan, path: &str, context: &mut Context<'_>) {
             protocol.port_key()
         );
         context.error(path, message);
+    }
+}
+
+/// Ports that subscribers and queriers speak to must have numbers, where the platform runs already.
+fn check_named_ports(platform: &PlatformPlan, scenario: &Scenario, context: &mut Context<'_>) {
+    let roles = &platform.roles;
+    let observed = roles.observes.as_ref().and_then(|observes| observes.port.as_deref());
+    let received = roles.receives.as_ref().and_then(|receives| receives.port());
+    let queried = roles.query.as_ref().and_then(|query| query.request.port.as_deref());
+    let has_subscribers = scenario.population.subscribers.count() > 0;
+    for (who, port) in [
+        ("subscribers", observed.or(received).filter(|_| has_subscribers)),
+        ("queriers", queried.filter(|_| scenario.northbound.is_some())),
+    ] {
+        if let Some(port) = port.filter(|port| !platform.ports.contains_key(*port)) {
+            let name = &platform.profile.name;
+            let message =
+                format!("{who} of the profile `{name}` speak to a port `{port}`, which has no number");
+            let help = format!("write `ports: {{ {port}: 8080 }}`, with the number of that port");
+            context.error_with_help("platform.ports", message, help);
+        }
     }
 }
 

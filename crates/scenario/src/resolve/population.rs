@@ -37,8 +37,7 @@ pub(super) fn check_followed(
     let Some(followed) = subscribers.devices else { return };
     let roles = &platform.roles;
     let by_pair = roles.set_up.iter().any(|step| step.each == Each::Pair);
-    let observed = roles.observes.as_ref().is_some_and(|observed| observed.of_each_device);
-    if !by_pair && !observed {
+    if !by_pair && !roles.asks_for_each_device() {
         let name = &platform.profile.name;
         let message =
             format!("the profile `{name}` makes no subscription for each pair of device and subscriber");

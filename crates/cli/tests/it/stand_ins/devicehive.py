@@ -2,22 +2,30 @@
 """A small stand-in for DeviceHive 4.1, for tests of clients.
 
 Modelled after three of its services: auth (POST /auth/rest/token, /token/refresh), the REST frontend
-(/api/rest: device PUT, GET, DELETE; notification and command POST and long poll) and the WebSocket frontend
+(/api/rest: info; device PUT, GET, DELETE; notification and command POST and long poll) and the WebSocket frontend
 (/api/websocket: one JSON per text frame, an answer has the request's action and requestId, a push has a
-subscriptionId and no requestId). All state is in memory: one user, network 1, device type 1, and the last
-50 messages of each device for polls and subscriptions that look back.
+subscriptionId and no requestId). All state is in memory: one user, network 1 and device type 1. Each device has
+its last 10000 notifications and 50 commands for polls; subscriptions look back at most 50 messages.
+
+A long poll (query timestamp, waitTimeout in seconds, names) of notifications answers in two shapes. With a timestamp
+it is at once the list of what came strictly after it, if there is anything. Otherwise it waits, and the first one that
+comes is the answer: that object alone, in no list. An empty list says that none came. Polls of commands answer lists.
 
 --lose-every N answers the N-th inserted notification but hands it to nobody, neither by push nor by poll.
---record FILE gets CSV lines time_ns,what,device,id,text: what is inserted, pushed (once for each subscription
-or poll reached) or lost, time is the wall clock, text is the content as JSON.
+--record FILE gets CSV lines time_ns,what,device,id,text: what is inserted, pushed, polled or lost, time is the wall
+clock, text is the content as JSON. Pushed is once for each subscription reached, and for each command in a poll's
+answer. Polled is once for each notification in a poll's answer.
 """
-import asyncio, base64, collections, datetime, itertools, os, random, re, time
+import asyncio, base64, bisect, collections, datetime, itertools, operator, os, random, re, time
 from types import SimpleNamespace
 from server import Record, Refused, compact, is_open, json_body, listen, options, parse_json, parse_timestamp, push, reason
 
 LOGIN, PASSWORD = "dhadmin", "dhadmin_#911"
 LIFETIME = {"access": 30 * 60, "refresh": 180 * 24 * 3600}
-KINDS, REMEMBERED = ("notification", "command"), 50
+KINDS = ("notification", "command")
+REMEMBERED, LOOK_BACK = {"notification": 10_000, "command": 50}, 50
+POLLED = ("id", "deviceId", "notification", "timestamp", "parameters")
+EPOCH, BY_TIME = datetime.datetime(1970, 1, 1), operator.attrgetter("timestamp")
 
 
 class Platform:
@@ -25,9 +33,10 @@ class Platform:
         self.lose_every, self.record = lose_every, record
         self.notifications, self.numbers = 0, itertools.count(1)
         self.tokens, self.devices = {}, {}
-        self.remembered = collections.defaultdict(lambda: collections.deque(maxlen=REMEMBERED))
+        self.stamped = {}                                   # device -> its last timestamp, in milliseconds
+        self.remembered = collections.defaultdict(list)     # (kind, device) -> messages, in the order of timestamps
         self.subscriptions = collections.defaultdict(dict)  # (kind, device or None for all) -> {id: subscription}
-        self.polls = collections.defaultdict(set)           # (kind, device) -> futures
+        self.polls = collections.defaultdict(dict)          # (kind, device) -> {future: (names or None, what came)}
 
     def note(self, what, message):
         self.record.add(what, message.device, message.id, message.text)
@@ -75,12 +84,18 @@ class Platform:
         for kind in KINDS:
             self.remembered.pop((kind, device_id), None)
 
+    def stamp(self, device_id):
+        """The time now, yet always after the device's last: a poll for what came after one must miss nothing."""
+        moment = max(time.time_ns() // 1_000_000, self.stamped.get(device_id, 0) + 1)
+        self.stamped[device_id] = moment
+        return (EPOCH + datetime.timedelta(milliseconds=moment)).isoformat(timespec="milliseconds")
+
     def insert(self, kind, device_id, content):
         """Accepts a notification or command and returns the answer's inner object."""
         self.device(device_id)
         if not isinstance(content, dict) or not isinstance(content.get(kind), str) or not content[kind]:
             raise Refused(400, f"{kind} with a name is required")
-        timestamp = parse_timestamp(content.get("timestamp") or datetime.datetime.now(datetime.UTC).isoformat())
+        timestamp = parse_timestamp(content.get("timestamp") or None) or self.stamp(device_id)
         number = next(self.numbers)
         # Multiplying by an odd number permutes the 31-bit numbers: ids are unique, yet in no order.
         ident = number * 0x9E3779B1 & 0x7FFFFFFF
@@ -97,28 +112,34 @@ class Platform:
             if self.lose_every and self.notifications % self.lose_every == 0:
                 self.note("lost", message)
                 return answer
+        self.give_to_polls(message)
+        subscriptions = [subscription for key in ((kind, device_id), (kind, None))
+                         for subscription in self.subscriptions.get(key, {}).values()]
         # The product promises no order of answer and push, so both occur: every other push comes after the answer.
         if number % 2:
-            self.deliver(message)
+            self.push_to(subscriptions, message)
         else:
-            asyncio.get_running_loop().call_soon(self.deliver, message)
+            asyncio.get_running_loop().call_soon(self.push_to, subscriptions, message)
         return answer
 
-    def deliver(self, message):
-        self.remembered[message.kind, message.device].append(message)
-        for key in ((message.kind, message.device), (message.kind, None)):
-            for subscription in list(self.subscriptions.get(key, {}).values()):
-                self.push_to(subscription, message)
-        for poll in self.polls.get((message.kind, message.device), ()):
-            if not poll.done():
-                poll.set_result(None)
+    def give_to_polls(self, message):
+        """Never late, unlike pushes: a poller that got a later message first would not ask for this one again."""
+        key = (message.kind, message.device)
+        bisect.insort(self.remembered[key], message, key=BY_TIME)
+        del self.remembered[key][:-REMEMBERED[message.kind]]
+        for arrival, (names, came) in self.polls.get(key, {}).items():
+            if not names or message.name in names:
+                came.append(message)
+                if not arrival.done():
+                    arrival.set_result(None)
 
-    def push_to(self, subscription, message):
-        if not is_open(subscription.socket) or (subscription.names and message.name not in subscription.names):
-            return
-        self.note("pushed", message)
-        push([subscription.socket], f'{{"action":"{message.kind}/insert","subscriptionId":{subscription.id},'
-                                    f'"{message.kind}":{message.json}}}')
+    def push_to(self, subscriptions, message):
+        for subscription in subscriptions:
+            current = subscription.id in self.subscriptions[subscription.key]  # not unsubscribed since
+            if current and is_open(subscription.socket) and (not subscription.names or message.name in subscription.names):
+                self.note("pushed", message)
+                push([subscription.socket], f'{{"action":"{message.kind}/insert","subscriptionId":{subscription.id},'
+                                            f'"{message.kind}":{message.json}}}')
 
     def subscribe(self, kind, socket, own, request):
         device_id, names = request.get("deviceId"), request.get("names")
@@ -135,8 +156,8 @@ class Platform:
         self.subscriptions[kind, device_id][subscription.id] = own[subscription.id] = subscription
         if since:
             for key in [key for key in self.remembered if key[0] == kind and device_id in (None, key[1])]:
-                for message in [message for message in self.remembered[key] if message.timestamp > since]:
-                    asyncio.get_running_loop().call_soon(self.push_to, subscription, message)
+                for message in [message for message in self.remembered[key][-LOOK_BACK:] if message.timestamp > since]:
+                    asyncio.get_running_loop().call_soon(self.push_to, [subscription], message)
         return {"subscriptionId": subscription.id}
 
     def unsubscribe(self, kind, own, ident):
@@ -152,20 +173,25 @@ class Platform:
         if not re.fullmatch(r"[0-9]{1,2}", wait) or int(wait) > 60:
             raise Refused(400, "waitTimeout must be 0 to 60")
         names, since = request.query.get("names"), parse_timestamp(request.query.get("timestamp"))
-        key, deadline = (kind, device_id), time.monotonic() + int(wait)
-        seen = set() if since else {message.id for message in self.remembered.get(key, ())}
-        while True:
-            found = [message for message in self.remembered.get(key, ()) if message.id not in seen
-                     and (not since or message.timestamp > since) and (not names or message.name in names.split(","))]
-            left = deadline - time.monotonic()
-            if found or left <= 0:
-                for message in found if not request.reader.at_eof() else ():
-                    self.note("pushed", message)
-                return [message.full for message in found]
+        names, key, found = set(names.split(",")) if names else None, (kind, device_id), []
+        if since:
+            remembered = self.remembered.get(key, [])
+            after = remembered[bisect.bisect_right(remembered, since, key=BY_TIME):]
+            found = [message for message in after if not names or message.name in names]
+        waited = not found
+        if waited:
             arrival = asyncio.get_running_loop().create_future()
-            self.polls[key].add(arrival)
-            await asyncio.wait([arrival], timeout=left)
-            self.polls[key].discard(arrival)
+            self.polls[key][arrival] = (names, found)
+            await asyncio.wait([arrival], timeout=int(wait))
+            del self.polls[key][arrival]
+            if kind == "notification":
+                del found[1:]  # the next poll asks for these, by timestamp
+        for message in found if not request.reader.at_eof() else ():
+            self.note("polled" if kind == "notification" else "pushed", message)
+        if kind == "command":
+            return [message.full for message in found]
+        answer = [{field: message.full[field] for field in POLLED} for message in found]
+        return answer[0] if waited and answer else answer
 
     def act(self, session, socket, request):
         """One WebSocket request: returns what the answer has beside action, requestId and status, if anything."""
@@ -222,6 +248,9 @@ class Platform:
     async def rest(self, request):
         if request.path[:3] != ["", "api", "rest"]:
             raise Refused(404, "Not found")
+        if request.path[3:] == ["info"] and request.method == "GET":
+            now = EPOCH + datetime.timedelta(milliseconds=time.time_ns() // 1_000_000)
+            return 200, {"apiVersion": "4.1.0", "serverTimestamp": now.isoformat(timespec="milliseconds")}
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         self.check_token(token.strip() if scheme.lower() == "bearer" else None)
         method = request.method

@@ -2,9 +2,13 @@
 """A small stand-in for Meshblu 1.18 (the monolith), for tests of clients.
 
 Modelled after its HTTP and WebSocket adapters. HTTP, headers meshblu_auth_uuid and meshblu_auth_token: POST /devices,
-GET /v2/whoami, DELETE /devices/{uuid}, POST /messages. WebSocket /ws/v2, text frames [type, data] without request ids:
-identity, subscribe, unsubscribe, message, whoami, status; message and subscribe get no answer unless they fail.
+GET /v2/whoami, DELETE /devices/{uuid}, POST /messages, GET /subscribe/{uuid} and /subscribe/{uuid}/broadcast.
+WebSocket /ws/v2, text frames [type, data] without request ids: identity, subscribe, unsubscribe, message, whoami, status;
+message and subscribe get no answer unless they fail.
 With --core the status codes are those of the microservices core (403 for bad authentication, 204 for done).
+
+A subscription over HTTP is one chunked answer without end. It has each broadcast of the device as a JSON object over
+several lines. Only every second object has a newline after it, so a reader must find where each ends.
 
 Who gets a message: every connection of a device named in "devices" (from identity on), and for "*" every connection that
 has subscribed to the sender's broadcasts. A device may also subscribe to what itself has sent.
@@ -14,8 +18,8 @@ has subscribed to the sender's broadcasts. A device may also subscribe to what i
 --record FILE gets CSV lines time_ns,what,device,id,text: what is inserted, pushed (once for each connection reached and
 copy) or lost. The product gives messages no id, so id counts them here; device is the sender, for pushed the recipient.
 """
-import asyncio, collections, secrets, time, uuid
-from server import Record, Refused, compact, is_json, is_open, listen, options, parse_json, push, reason
+import asyncio, collections, itertools, json, secrets, time, uuid
+from server import LARGEST_BACKLOG, Record, Refused, compact, is_json, is_open, listen, options, parse_json, push, reason
 
 SUBSCRIPTION_TYPES = ("broadcast", "sent", "received")
 
@@ -78,18 +82,19 @@ class Platform:
             self.record.add("lost", sender, ident, text)
             return
         # The sender is the one that has authenticated, whatever the message itself claims.
-        frame = compact(["message", message | {"fromUuid": sender}])
+        message = message | {"fromUuid": sender}
+        frame = compact(["message", message])
         for device in dict.fromkeys(devices):
             key, times = ((sender, "broadcast"), copies) if device == "*" else ((device, "received"), 1)
-            self.push_to(key, times, frame, ident, text)
-        self.push_to((sender, "sent"), 1, frame, ident, text)
+            self.push_to(key, times, message, frame, ident, text)
+        self.push_to((sender, "sent"), 1, message, frame, ident, text)
 
-    def push_to(self, key, times, frame, ident, text):
-        sessions = [session for session in self.subscribers.get(key, ()) if is_open(session.socket)]
-        for _ in range(times if sessions else 0):
+    def push_to(self, key, times, message, frame, ident, text):
+        sessions = [session for session in self.subscribers.get(key, ()) if session.is_open()]
+        for _ in range(times):
             for session in sessions:
                 self.record.add("pushed", session.device, ident, text)
-            push([session.socket for session in sessions], frame)
+                session.push(message, frame)
 
     def subscribe(self, session, device, subscription_type):
         self.subscribers[device, subscription_type][session] = None
@@ -174,6 +179,20 @@ class Platform:
         finally:
             self.leave(session)
 
+    async def stream(self, own, device, request):
+        """A subscription over HTTP, which lasts as long as the connection."""
+        if device not in self.devices:
+            raise Refused(404, "Device not found")
+        session = Stream(own, request.reader._transport)  # the server hands routes no writer
+        self.subscribe(session, device, "broadcast")      # before the head, so that who has seen it misses nothing
+        session.start()
+        try:
+            while await request.reader.read(1 << 16):
+                pass  # what else the client sends has no meaning; only that it has closed
+        finally:
+            self.leave(session)
+        raise ConnectionError("The subscriber has closed")  # the server then closes, without another answer
+
     async def http(self, request):
         def sender():
             return self.authenticate(request.headers.get("meshblu_auth_uuid"), request.headers.get("meshblu_auth_token"))
@@ -198,6 +217,8 @@ class Platform:
                 own, message = sender(), body()
                 self.accept(own, message)
                 return self.done, None if self.given.core else message
+            case ["subscribe", device] | ["subscribe", device, "broadcast"] if method == "GET":
+                return await self.stream(sender(), device, request)
         raise Refused(404, "Not found")  # whatever the method: the product knows no 405
 
 
@@ -206,6 +227,34 @@ class Session:
 
     def __init__(self, socket):
         self.socket, self.device, self.subscriptions = socket, None, set()
+
+    def is_open(self):
+        return is_open(self.socket)
+
+    def push(self, message, frame):
+        push([self.socket], frame)
+
+
+class Stream:
+    """One HTTP answer without end, which takes part in subscriptions as a WebSocket connection does."""
+
+    def __init__(self, device, transport):
+        self.device, self.transport, self.subscriptions = device, transport, set()
+        self.endings = itertools.cycle(("", "\n"))  # so that no reader can rely on a newline
+
+    def is_open(self):
+        """Cuts off a client that never reads, as for WebSockets."""
+        if self.transport.get_write_buffer_size() > LARGEST_BACKLOG:
+            self.transport.abort()
+        return not self.transport.is_closing()
+
+    def start(self):
+        self.transport.write(b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Type: application/json\r\n"
+                             b"Transfer-Encoding: chunked\r\n\r\n")
+
+    def push(self, message, frame):
+        text = json.dumps(message, indent=2) + next(self.endings)
+        self.transport.write(f"{len(text):x}\r\n{text}\r\n".encode())
 
 
 def error_body(code, text):

@@ -1,12 +1,17 @@
 //! The HTTP driver: requests of devices over kept connections, each device's own or shared by all of them.
 //!
 //! A *lane* is a queue of messages with the connections that take them: one lane for each device, or one for all devices
-//! of the shard. [`connection`] is one connection, [`requests`] what goes over it. [`listener`] serves subscribers.
+//! of the shard. [`connection`] is one connection, [`requests`] what goes over it, and [`heads`] what each request begins with.
+//! [`listener`] serves subscribers to whom the platform comes; a [`subscriber`] that asks has connections of its own, each a [`receiving`]
+//! one.
 
 mod connection;
+mod heads;
 mod listener;
 mod outcome;
+mod receiving;
 mod requests;
+mod subscriber;
 
 pub use listener::HttpListenerDriver;
 
@@ -14,11 +19,11 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::readiness::Ready;
 use crate::drivers::stream::StreamIo;
 use crate::drivers::timers::Timers;
-use crate::drivers::{DriverContext, DriverEntry, Part};
+use crate::drivers::{BoxedPart, DriverContext, DriverEntry, Part};
 use crate::share::Share;
 use connection::{Connection, Message, State, Turn};
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{Plan, Protocol, TransportPlan};
+use plimsoll_scenario::plan::{HttpReceiveRole, Plan, Protocol, TransportPlan};
 use plimsoll_stats::distribution::{Random, random};
 use requests::Requests;
 use std::cmp::Reverse;
@@ -35,6 +40,14 @@ pub const ENTRY: DriverEntry = DriverEntry {
     queriers: Some(|context, queriers| Ok(Box::new(HttpDriver::of_queries(context, queriers)?))),
     ..DriverEntry::of_devices(Protocol::Http, |context| Ok(Box::new(HttpDriver::new(context)?)))
 };
+
+/// Subscribers that receive in answers.
+///
+/// # Errors
+/// The kernel refuses an epoll instance, or certificates cannot be used.
+pub fn receivers(context: &DriverContext, role: &HttpReceiveRole) -> std::io::Result<BoxedPart> {
+    Ok(Box::new(subscriber::SubscriberDriver::new(context, role)?))
+}
 
 /// Devices of one shard that speak HTTP.
 pub struct HttpDriver {

@@ -1,11 +1,11 @@
 //! What is asked for when a WebSocket is opened: its path, its subprotocol, and header fields.
 
-use super::opening::{Whom, variables};
 use crate::driver::Client;
 use crate::drivers::DriverContext;
 use crate::drivers::stream::layers::websocket::Wish;
+use crate::drivers::whom::{Whom, variables};
 use crate::run_context::View;
-use plimsoll_scenario::plan::{Template, WebSocketPlan, WebSocketRole};
+use plimsoll_scenario::plan::{Piece, Template, WebSocketPlan, WebSocketRole};
 use plimsoll_stats::distribution::{Random, random};
 use std::net::SocketAddr;
 
@@ -18,6 +18,10 @@ const MASKS: u64 = 0x706c_6169_6e77_7300;
 pub struct Asking {
     headers: Vec<(String, Template)>,
     subprotocol: Option<String>,
+    /// What lets clients in over Socket.IO.
+    auth: Option<Template>,
+    /// Whether the access token stands in them.
+    has_token: bool,
     run: String,
     view: View,
     random: Random,
@@ -29,14 +33,22 @@ pub struct Asked {
     pub wish: Wish,
     /// Where masks come from.
     pub masks: Random,
+    /// What lets the client in over Socket.IO; `None` where that is not spoken.
+    pub auth: Option<Vec<u8>>,
+    /// The generation of the access token in the request; `None` where none stands in it.
+    pub token: Option<u64>,
 }
 
 impl Asking {
     /// As a role says.
     pub fn new(context: &DriverContext, role: &WebSocketRole) -> Asking {
         let DriverContext { plan, run, share, run_context, .. } = context;
+        let auth = role.socket_io.as_ref().map(|socket_io| &socket_io.auth);
+        let mut texts = role.headers.iter().map(|(_, value)| value).chain(auth);
         Asking {
             headers: role.headers.clone(),
+            has_token: texts.any(|text| text.has(&|piece| *piece == Piece::Token)),
+            auth: role.socket_io.as_ref().map(|socket_io| socket_io.auth.clone()),
             subprotocol: role.subprotocol.clone(),
             run: run.to_string(),
             view: View::of(run_context),
@@ -61,7 +73,18 @@ impl Asking {
             Client::Subscriber(number) => u64::from(number) | 1 << 32,
         };
         let masks = random(seed, &[MASKS, number, u64::from(connection)]);
-        Asked { wish: Wish { subprotocol: self.subprotocol.clone(), headers }, masks }
+        let wish = Wish { subprotocol: self.subprotocol.clone(), headers };
+        let auth = self.auth.as_ref().map(|auth| {
+            let (numbers, mut text) = (&mut self.random, Vec::new());
+            auth.render(&variables((&self.run, &self.view), whom), &mut || numbers.bits(), &mut text);
+            text
+        });
+        Asked { wish, masks, auth, token: self.has_token.then(|| self.view.generation()) }
+    }
+
+    /// The platform has refused the access token of that generation.
+    pub fn refuse(&self, token: u64) {
+        self.view.refuse(token);
     }
 }
 

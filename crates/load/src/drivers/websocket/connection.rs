@@ -6,6 +6,8 @@ use crate::drivers::socket::Interest;
 use crate::drivers::stream::layers::websocket::WebSocket;
 use crate::drivers::stream::outgoing::{Mark, Outgoing};
 use crate::drivers::stream::{Backoff, Stream, StreamIo};
+use plimsoll_codec::hiding::cut;
+use plimsoll_codec::socket_io::{self, Packet};
 use plimsoll_codec::websocket::Opcode;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::WebSocketPlan;
@@ -20,6 +22,11 @@ const READINGS: usize = 4;
 /// attack, and would have to be kept in memory until it is whole.
 const LARGEST_MESSAGE: usize = 2 * 1024 * 1024;
 
+/// Characters of a refusal that are shown.
+const REFUSAL: usize = 100;
+/// Bytes before an event of Socket.IO at most: its type, and a number.
+const LONGEST_EVENT_HEAD: usize = 12;
+
 /// How a WebSocket stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -31,6 +38,8 @@ pub enum State {
     Securing,
     /// The request for a WebSocket.
     Asking,
+    /// It is there, and Socket.IO over it is not.
+    Joining,
     /// It is there; whether the platform lets the client in is not known.
     Opening,
     /// Messages go over it.
@@ -42,8 +51,8 @@ pub enum State {
 /// When something was received, and how long it could be read before, where that is known.
 pub type Stamp = (Nanos, Option<Nanos>);
 
-/// What each whole message is given to.
-pub type Taker<'a> = dyn FnMut(&mut Vec<u8>, Stamp) + 'a;
+/// What each whole message is given to, with the message of ours that it acknowledges, where the framing says so.
+pub type Taker<'a> = dyn FnMut(&mut Vec<u8>, Option<u32>, Stamp) + 'a;
 
 /// See the module.
 pub struct Connection {
@@ -51,10 +60,14 @@ pub struct Connection {
     /// TCP, and TLS where there is.
     stream: Stream,
     websocket: Option<WebSocket>,
+    /// What lets the client in over Socket.IO; `None` where messages are not framed.
+    auth: Option<Vec<u8>>,
     /// What is to be sent. A mark is the sequence of a message.
     pub out: Outgoing,
     /// What came of a message that is not whole yet.
     partial: Vec<u8>,
+    /// The generation of the access token that was said last over it, in the request or in a message; `None` where none was.
+    pub token: Option<u64>,
     /// When the WebSocket was there.
     opened_at: Nanos,
     backoff: Backoff,
@@ -71,8 +84,10 @@ impl Connection {
             state: State::Idle,
             stream: Stream::default(),
             websocket: None,
+            auth: None,
             out: Outgoing::default(),
             partial: Vec::new(),
+            token: None,
             opened_at: Nanos::ZERO,
             backoff: Backoff::new(pauses),
             was_ready: false,
@@ -118,12 +133,18 @@ impl Connection {
         &mut self,
         slot: u32,
         client: (Client, u32),
-        Asked { wish, masks }: Asked,
+        Asked { wish, masks, auth, token }: Asked,
         io: &mut StreamIo,
     ) -> Result<(), String> {
         self.state = State::Connecting;
+        (self.token, self.auth) = (token, auth);
         self.websocket = Some(WebSocket::new(masks, wish));
         self.stream.open(slot, client, io)
+    }
+
+    /// The access token that the request was refused for, by its generation.
+    pub fn refused_token(&self) -> Option<u64> {
+        self.token.filter(|_| self.websocket.as_ref().is_some_and(WebSocket::is_unauthorized))
     }
 
     /// Why it was not there in time, for people.
@@ -132,6 +153,7 @@ impl Connection {
             State::Connecting => "no TCP connection",
             State::Securing => "the TCP connection was accepted but its handshake was not answered in full",
             State::Asking => "the TCP connection was accepted but the WebSocket request was not answered",
+            State::Joining => "the WebSocket was opened but Socket.IO was not",
             State::Opening => "the WebSocket was opened but a message to be let in was not answered",
             State::Idle | State::Ready | State::Pausing => "no WebSocket",
         };
@@ -150,7 +172,8 @@ impl Connection {
         events: &mut Vec<Event>,
         taker: &mut Taker<'_>,
     ) -> Result<bool, String> {
-        let was_asking = matches!(self.state, State::Connecting | State::Securing | State::Asking);
+        let was_asking =
+            matches!(self.state, State::Connecting | State::Securing | State::Asking | State::Joining);
         let taken = if self.state == State::Connecting {
             self.stream.connected(io.clock.now()).map(|is_layered| match is_layered {
                 true => self.state = State::Securing,
@@ -209,7 +232,7 @@ impl Connection {
             State::Securing | State::Asking => {
                 format!("{what}, before there was a WebSocket; is it the port for this kind of address?")
             }
-            State::Opening => format!("{what}, before the client was let in"),
+            State::Joining | State::Opening => format!("{what}, before the client was let in"),
             _ => what,
         }
     }
@@ -246,14 +269,32 @@ impl Connection {
         taker: &mut Taker<'_>,
     ) -> Result<(), String> {
         let Some(websocket) = &mut self.websocket else { return Ok(()) };
+        let mut socket_io = self.auth.as_ref().map(|_| SocketIo::default());
         let mut each = |_, content: &mut Vec<u8>| {
-            taker(content, at);
+            match &mut socket_io {
+                None => taker(content, None, at),
+                Some(socket_io) => socket_io.take(content, at, taker)?,
+            }
             content.clear();
             Ok(())
         };
         let read = websocket.incoming(wanted, bytes, &mut self.partial, self.out.bytes(), &mut each);
         if self.state == State::Asking && websocket.is_open() {
-            (self.state, self.opened_at) = (State::Opening, at.0);
+            self.state = if self.auth.is_some() { State::Joining } else { State::Opening };
+            self.opened_at = at.0;
+        }
+        if let (Some(socket_io), Some(auth)) = (socket_io, &self.auth) {
+            let mut answers = Vec::new();
+            if socket_io.is_opened {
+                socket_io::connect(auth, &mut answers);
+                websocket.message(Opcode::Text, &answers, self.out.bytes());
+            }
+            for _ in 0..socket_io.pings {
+                websocket.message(Opcode::Text, socket_io::PONG, self.out.bytes());
+            }
+            if socket_io.is_connected && self.state == State::Joining {
+                (self.state, self.opened_at) = (State::Opening, at.0);
+            }
         }
         read?;
         if self.partial.len() > LARGEST_MESSAGE {
@@ -273,11 +314,26 @@ impl Connection {
         Event::Ready { client, took: at - self.began(), again }
     }
 
-    /// Appends one message, and marks it where it has a sequence.
-    pub fn message(&mut self, opcode: Opcode, content: &[u8], sequence: Option<u32>) {
+    /// Appends one message, and marks it where it has a sequence. Over Socket.IO, the platform is asked to acknowledge it where a number
+    /// is given for that.
+    pub fn message(
+        &mut self,
+        opcode: Opcode,
+        content: &[u8],
+        sequence: Option<u32>,
+        acknowledged: Option<u32>,
+    ) {
         let Some(websocket) = &mut self.websocket else { return };
         let begin = self.out.bytes().len();
-        websocket.message(opcode, content, self.out.bytes());
+        match self.auth {
+            None => websocket.message(opcode, content, self.out.bytes()),
+            Some(_) => {
+                let mut event = Vec::with_capacity(content.len() + LONGEST_EVENT_HEAD);
+                socket_io::event(acknowledged, &mut event);
+                event.extend_from_slice(content);
+                websocket.message(Opcode::Text, &event, self.out.bytes());
+            }
+        }
         if let Some(sequence) = sequence {
             self.out.mark(begin, sequence, content.len());
         }
@@ -379,5 +435,38 @@ impl Connection {
         self.websocket = None;
         self.out.clear();
         self.partial = Vec::new();
+    }
+}
+
+/// What the packets of one reading have brought of Socket.IO, beside messages.
+#[derive(Default)]
+struct SocketIo {
+    is_opened: bool,
+    is_connected: bool,
+    pings: u32,
+}
+
+impl SocketIo {
+    /// Takes the framing off what came, and gives on what is a message.
+    ///
+    /// # Errors
+    /// The platform does not let the client in, or closes: why, for people.
+    fn take(&mut self, content: &mut Vec<u8>, at: Stamp, taker: &mut Taker<'_>) -> Result<(), String> {
+        let (json, acknowledged) = match Packet::read(content) {
+            Packet::Event(json) => (json.len(), None),
+            Packet::Acknowledged(number, json) => (json.len(), Some(number)),
+            Packet::Opened => return Ok(self.is_opened = true),
+            Packet::Connected => return Ok(self.is_connected = true),
+            Packet::Ping => return Ok(self.pings += 1),
+            Packet::Closed => return Err("the platform closed the connection of Socket.IO".into()),
+            Packet::Refused(said) => {
+                let said = cut(&String::from_utf8_lossy(said), REFUSAL);
+                return Err(format!("the client was not let in: the platform answered {said}"));
+            }
+            Packet::Other => return Ok(()),
+        };
+        content.drain(..content.len() - json);
+        taker(content, acknowledged, at);
+        Ok(())
     }
 }

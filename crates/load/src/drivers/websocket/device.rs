@@ -1,12 +1,13 @@
 //! One device's WebSocket: what it says at first, its messages, and what answers them.
 
 use super::connection::{Connection, Stamp, State};
-use super::opening::{Speaker, Whom};
+use super::opening::Speaker;
 use super::unanswered::Unanswered;
 use super::{Io, Timer};
 use crate::driver::{Client, Event, Traffic};
 use crate::drivers::answers::Answer;
 use crate::drivers::stream::outgoing::Mark;
+use crate::drivers::whom::Whom;
 use plimsoll_codec::websocket::header_length;
 use plimsoll_model::Nanos;
 use rustix::event::epoll::EventFlags;
@@ -161,24 +162,28 @@ impl Device {
             return;
         }
         let (whom, place, is_opening) = (self.whom(), self.place, self.connection.state == State::Opening);
-        let (device, unanswered) = (self.number, &mut self.unanswered);
+        let (device, unanswered, token) = (self.number, &mut self.unanswered, self.connection.token);
         let (mut came, mut traffic) = (std::mem::take(&mut io.came), Traffic::default());
-        let Io { contents, answers, opening, tag, wanted, stream, is_unanswered, .. } = &mut *io;
+        let Io { contents, answers, opening, tag, wanted, stream, is_unanswered, acknowledges, .. } =
+            &mut *io;
         let mut let_in: Option<(Nanos, Result<(), String>)> = None;
-        let mut taker = |content: &mut Vec<u8>, (at, lag): Stamp| {
+        let mut taker = |content: &mut Vec<u8>, acknowledged: Option<u32>, (at, lag): Stamp| {
             if is_opening && let_in.is_none() {
-                let_in = opening.read(place, speaker(&|_| whom), content).map(|verdict| (at, verdict));
+                let_in = opening.read(place, speaker(&|_| whom), token, content).map(|verdict| (at, verdict));
                 if let_in.is_some() {
                     return;
                 }
             }
             let (answered, refused) = match answers {
+                _ if acknowledged.is_some() => {
+                    (acknowledged.and_then(|named| unanswered.of_name(named)), None)
+                }
                 Some(answers) => match answers.read(device, content) {
                     Some(Answer { sequence: Some(named), refused }) => (unanswered.of_name(named), refused),
                     Some(Answer { sequence: None, refused }) => (unanswered.oldest(), refused),
                     None => (None, None),
                 },
-                None if *is_unanswered => (None, None),
+                None if *is_unanswered || *acknowledges => (None, None),
                 None => {
                     let marker = contents.marker(content).filter(|marker| marker.run == *tag);
                     // With the marker of another device it is somebody else's.
@@ -275,7 +280,8 @@ impl Device {
             io.content.clear();
             io.contents.refresh();
             io.contents.render(self.number, sequence, &mut io.content);
-            self.connection.message(io.opcode, &io.content, Some(sequence));
+            let acknowledged = io.acknowledges.then_some(sequence);
+            self.connection.message(io.opcode, &io.content, Some(sequence), acknowledged);
         }
     }
 
@@ -292,6 +298,9 @@ impl Device {
     fn failed(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
         let (at, device) = (io.stream.clock.now(), self.number);
         let reason = io.opening.hide(reason, self.whom());
+        if let Some(token) = self.connection.refused_token() {
+            io.asking.refuse(token);
+        }
         // Encoded but not sent: it waits again, in front.
         let sealed = self.connection.sealed();
         self.connection.out.withdraw(sealed, |sequence| self.queue.push_front(sequence));

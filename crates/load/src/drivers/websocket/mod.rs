@@ -17,7 +17,7 @@ use super::timers::Timers;
 use crate::content::{Contents, run_tag};
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::answers::Answers;
-use crate::drivers::{DriverContext, DriverEntry, Part};
+use crate::drivers::{BoxedPart, DriverContext, DriverEntry, Part};
 use crate::share::Share;
 use asking::Asking;
 use connection::READ_SIZE;
@@ -25,7 +25,7 @@ use device::Device;
 use opening::Opening;
 use plimsoll_codec::websocket::Opcode;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{MarkerForm, Protocol, TransportPlan, WebSocketPlan};
+use plimsoll_scenario::plan::{MarkerForm, Protocol, TransportPlan, WebSocketPlan, WebSocketRole};
 use plimsoll_stats::distribution::{Random, random};
 use std::os::fd::{AsFd, BorrowedFd};
 use unanswered::Unanswered;
@@ -33,11 +33,17 @@ use unanswered::Unanswered;
 /// Distinguishes the random numbers of pauses from others.
 const PAUSES: u64 = 0x7061_7573_6573_0000;
 
-/// Devices, and subscribers that receive.
-pub const ENTRY: DriverEntry = DriverEntry {
-    receivers: Some(|context, role| Ok(Box::new(subscriber::SubscriberDriver::new(context, role)?))),
-    ..DriverEntry::of_devices(Protocol::WebSocket, |context| Ok(Box::new(WebSocketDriver::new(context)?)))
-};
+/// Devices.
+pub const ENTRY: DriverEntry =
+    DriverEntry::of_devices(Protocol::WebSocket, |context| Ok(Box::new(WebSocketDriver::new(context)?)));
+
+/// Subscribers that receive over WebSockets of their own.
+///
+/// # Errors
+/// The kernel refuses an epoll instance, or certificates cannot be used.
+pub fn receivers(context: &DriverContext, role: &WebSocketRole) -> std::io::Result<BoxedPart> {
+    Ok(Box::new(subscriber::SubscriberDriver::new(context, role)?))
+}
 
 /// Devices of one shard that speak WebSocket.
 pub struct WebSocketDriver {
@@ -56,6 +62,8 @@ struct Io {
     answers: Option<Answers>,
     /// Whether no message is answered.
     is_unanswered: bool,
+    /// Whether Socket.IO acknowledges each message.
+    acknowledges: bool,
     asking: Asking,
     opening: Opening,
     /// What our messages are: text where the content is.
@@ -95,6 +103,7 @@ impl WebSocketDriver {
         // Messages are ours to cut, so that only TLS lies below.
         let below = TransportPlan { tls, websocket: None };
         let owned = share.numbers(plan.devices);
+        let acknowledges = role.socket_io.as_ref().is_some_and(|socket_io| socket_io.acknowledges);
         let opcode = match plan.message.marker {
             MarkerForm::Binary => Opcode::Binary,
             MarkerForm::Ascii | MarkerForm::Integer => Opcode::Text,
@@ -105,6 +114,7 @@ impl WebSocketDriver {
             contents: Contents::new(plan, run).in_context(run_context),
             answers: Answers::of(plan, run),
             is_unanswered: role.is_unanswered,
+            acknowledges,
             asking: Asking::new(context, role),
             opening: Opening::new(context, &role.opening),
             opcode,
@@ -116,7 +126,7 @@ impl WebSocketDriver {
             came: Vec::new(),
             random: random(plan.seed, &[PAUSES, u64::from(share.index)]),
         };
-        let are_named = io.answers.as_ref().is_some_and(Answers::are_named);
+        let are_named = acknowledges || io.answers.as_ref().is_some_and(Answers::are_named);
         let device = |number| Device::new(number, plan.connection.reconnect, Unanswered::new(are_named));
         let devices = owned.map(device).collect();
         Ok(WebSocketDriver { share, devices, io })

@@ -2,10 +2,11 @@
 
 use super::connection::Connection;
 use crate::drivers::DriverContext;
-use crate::drivers::answers::verdict;
+use crate::drivers::answers::{verdict, word};
+use crate::drivers::whom::{Whom, variables};
 use crate::run_context::View;
 use plimsoll_codec::websocket::Opcode;
-use plimsoll_scenario::plan::{OpeningPlan, Piece, Variables};
+use plimsoll_scenario::plan::{OpeningPlan, Piece};
 use plimsoll_stats::distribution::{Random, random};
 use serde_json::Value;
 
@@ -17,17 +18,8 @@ pub struct Opening {
     messages: Vec<OpeningPlan>,
     run: String,
     view: View,
-    /// The generation of the access token in the message that was written last.
-    generation: u64,
     random: Random,
     content: Vec<u8>,
-}
-
-/// Whose connection it is, and of what a message to open it is.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Whom {
-    pub device: u32,
-    pub subscriber: u32,
 }
 
 /// Who says the messages.
@@ -47,7 +39,6 @@ impl Opening {
             messages: messages.to_vec(),
             run: run.to_string(),
             view: View::of(run_context),
-            generation: 0,
             random: random(plan.seed, &[STREAM, u64::from(share.index)]),
             content: Vec::new(),
         }
@@ -61,12 +52,14 @@ impl Opening {
     /// Says what is next from a place on, up to a message whose answer is awaited; whether nothing is left to be said.
     pub fn say(&mut self, place: &mut u32, speaker: Speaker<'_>, connection: &mut Connection) -> bool {
         self.view.refresh();
-        self.generation = self.view.generation();
         while let Some((message, whom)) = said(&self.messages, *place, speaker) {
             let (variables, numbers) = (variables((&self.run, &self.view), whom), &mut self.random);
             self.content.clear();
             message.message.render(&variables, &mut || numbers.bits(), &mut self.content);
-            connection.message(Opcode::Text, &self.content, None);
+            connection.message(Opcode::Text, &self.content, None, None);
+            if message.message.has(&|piece| *piece == Piece::Token) {
+                connection.token = Some(self.view.generation());
+            }
             if message.answer.is_some() {
                 return false;
             }
@@ -75,24 +68,30 @@ impl Opening {
         true
     }
 
-    /// What came while the answer to a message is awaited: whether the platform takes it, or why it does not, for people. `None` where
-    /// this is no answer to it.
-    pub fn read(&self, place: u32, speaker: Speaker<'_>, content: &[u8]) -> Option<Result<(), String>> {
+    /// What came while the answer to a message is awaited, with the generation of the access token that was said last: whether the
+    /// platform takes the message, or why it does not, for people. `None` where this is no answer to it.
+    pub fn read(
+        &self,
+        place: u32,
+        speaker: Speaker<'_>,
+        token: Option<u64>,
+        content: &[u8],
+    ) -> Option<Result<(), String>> {
         let (message, whom) = said(&self.messages, place, speaker)?;
         let answer = message.answer.as_ref()?;
         let json: Value = serde_json::from_slice(content).ok()?;
         if let Some(name) = &answer.name {
             let mut own = Vec::new();
             name.prefix.render(&variables((&self.run, &self.view), whom), &mut || 0, &mut own);
-            if json.pointer(&name.pointer)?.as_str()?.as_bytes() != own {
+            if word(json.pointer(&name.pointer)?).as_bytes() != own {
                 return None;
             }
         }
         let refused = verdict(answer, &json)?;
         Some(refused.map_or(Ok(()), |reason| {
-            if message.message.has(&|piece| *piece == Piece::Token) {
+            if let Some(token) = token.filter(|_| message.message.has(&|piece| *piece == Piece::Token)) {
                 // It may have come to its end.
-                self.view.refuse(self.generation);
+                self.view.refuse(token);
             }
             Err(self.hide(format!("the client was not let in: {reason}"), whom))
         }))
@@ -118,17 +117,4 @@ fn said<'a>(
         place -= times;
     }
     None
-}
-
-/// What may stand in the words of a client.
-pub fn variables<'a>((run, view): (&'a str, &'a View), whom: Whom) -> Variables<'a> {
-    Variables {
-        run,
-        device: whom.device,
-        subscriber: whom.subscriber,
-        time_ms: (crate::clock::wall_nanos() / 1_000_000) as u64,
-        token: view.token(),
-        captures: view.captures(),
-        ..Variables::default()
-    }
 }

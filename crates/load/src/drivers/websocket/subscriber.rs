@@ -2,18 +2,19 @@
 
 use super::asking::{self, Asking};
 use super::connection::{Connection, READ_SIZE, Stamp, State};
-use super::opening::{Opening, Speaker, Whom};
+use super::opening::{Opening, Speaker};
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::readiness::Ready;
 use crate::drivers::stream::StreamIo;
 use crate::drivers::timers::Timers;
+use crate::drivers::whom::{Following, Whom};
 use crate::drivers::{DriverContext, Part};
 use crate::notification::notify;
 use crate::share::Share;
 use plimsoll_codec::websocket::header_length;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{SubscriberPlan, TransportPlan, WebSocketPlan, WebSocketRole};
+use plimsoll_scenario::plan::{TransportPlan, WebSocketPlan, WebSocketRole};
 use plimsoll_stats::distribution::{Random, random};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -39,30 +40,14 @@ pub struct SubscriberDriver {
     came: Vec<Event>,
 }
 
-/// Which devices each of them follows, and how many.
-struct Following {
-    follows: SubscriberPlan,
-    followed: u32,
-    devices: u32,
-    first_device: u32,
-}
-
-impl Following {
-    /// Whose message it is that a subscriber of a share says about the device at a position.
-    fn whom(&self, share: Share, slot: u32, position: u32) -> Whom {
-        let subscriber = share.number(slot);
-        let within = subscriber - share.first;
-        let device = self.first_device + self.follows.follows(within, position, self.devices);
-        Whom { device, subscriber }
-    }
-}
-
 struct Subscriber {
     connection: Connection,
     /// The place of the message at first that is said next, or whose answer is awaited.
     place: u32,
     /// Since when an answer is awaited.
     since: Nanos,
+    /// Whether all was said, of which the kernel may not have everything.
+    is_said: bool,
 }
 
 /// What a subscriber wants to be woken for.
@@ -84,7 +69,7 @@ impl SubscriberDriver {
         let below = TransportPlan { tls, websocket: None };
         let subscriber = |_| {
             let connection = Connection::new(plan.connection.reconnect);
-            Subscriber { connection, place: 0, since: Nanos::ZERO }
+            Subscriber { connection, place: 0, since: Nanos::ZERO, is_said: false }
         };
         Ok(SubscriberDriver {
             share,
@@ -95,12 +80,7 @@ impl SubscriberDriver {
             opening: Opening::new(context, &role.opening),
             contents: Contents::new(plan, run),
             seed: plan.seed,
-            following: Following {
-                follows: plan.subscribers.clone(),
-                followed: plan.subscribers.followed(plan.devices),
-                devices: plan.devices,
-                first_device: plan.population.first_device,
-            },
+            following: Following::new(context),
             timers: Timers::new(),
             random: random(plan.seed, &[PAUSES, u64::from(share.index)]),
             early: Vec::new(),
@@ -117,7 +97,7 @@ impl SubscriberDriver {
         let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
         let connection = own.connection.next_generation();
         let asked = self.asking.of((client, Whom { device: 0, subscriber: number }), connection, self.seed);
-        own.place = 0;
+        (own.place, own.is_said) = (0, false);
         match own.connection.open(slot, (client, number), asked, &mut self.stream) {
             Ok(()) => {
                 own.since = own.connection.began();
@@ -135,14 +115,15 @@ impl SubscriberDriver {
         if !own.connection.is_of(generation) {
             return;
         }
-        let speaker = Speaker { devices: self.following.followed, whom: &whom };
+        let speaker = Speaker { devices: self.following.followed(), whom: &whom };
         let (place, is_opening) = (own.place, own.connection.state == State::Opening);
+        let token = own.connection.token;
         let mut let_in: Option<(Nanos, Result<(), String>)> = None;
         let (mut came, mut traffic) = (std::mem::take(&mut self.came), Traffic::default());
         let (opening, contents) = (&self.opening, &self.contents);
-        let mut taker = |content: &mut Vec<u8>, stamp: Stamp| {
+        let mut taker = |content: &mut Vec<u8>, _: Option<u32>, stamp: Stamp| {
             if is_opening && let_in.is_none() {
-                let_in = opening.read(place, speaker, content).map(|verdict| (stamp.0, verdict));
+                let_in = opening.read(place, speaker, token, content).map(|verdict| (stamp.0, verdict));
                 if let_in.is_some() {
                     return;
                 }
@@ -161,12 +142,12 @@ impl SubscriberDriver {
         self.came = came;
         match (outcome, let_in) {
             (Ok(false), None) => {}
-            (Ok(true), None) => self.say_next(slot, own_opened_at, events),
+            (Ok(true), None) => self.say_next(slot, own_opened_at),
             (Ok(_), Some((at, Ok(())))) => {
                 if let Some(own) = self.subscribers.get_mut(slot as usize) {
                     own.place += 1;
                 }
-                self.say_next(slot, at, events);
+                self.say_next(slot, at);
             }
             // A platform that refuses may close at once: the refusal says more.
             (_, Some((_, Err(reason)))) | (Err(reason), _) => return self.failed(slot, reason, events),
@@ -174,21 +155,20 @@ impl SubscriberDriver {
         self.send(slot, events);
     }
 
-    /// Says what is next of the messages at first, since what came at that time; after the last one, the subscriber is ready.
-    fn say_next(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) {
-        let client = self.client(slot);
+    /// Says what is next of the messages at first, since what came at that time.
+    fn say_next(&mut self, slot: u32, at: Nanos) {
         let whom = |position| self.following.whom(self.share, slot, position);
-        let speaker = Speaker { devices: self.following.followed, whom: &whom };
+        let speaker = Speaker { devices: self.following.followed(), whom: &whom };
         let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
-        if self.opening.say(&mut own.place, speaker, &mut own.connection) {
-            return events.push(own.connection.let_in(client, at, self.stream.pauses));
-        }
+        own.is_said = self.opening.say(&mut own.place, speaker, &mut own.connection);
         // Each answer shows that the platform goes on: the next one may take as long once more.
         own.since = at;
         self.timers.set(at + self.stream.timeout, slot, Timer::ConnectTimeout);
     }
 
+    /// Sends what waits; with the last message at first, the subscriber is ready.
     fn send(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let client = self.client(slot);
         let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
         let outcome = loop {
             if !own.connection.is_there() {
@@ -200,8 +180,14 @@ impl SubscriberDriver {
                 Err(reason) => break Err(reason),
             }
         };
-        if let Err(reason) = outcome {
-            self.failed(slot, reason, events);
+        match outcome {
+            Err(reason) => self.failed(slot, reason, events),
+            Ok(()) => {
+                if own.connection.out.is_empty() && std::mem::take(&mut own.is_said) {
+                    let at = self.stream.clock.now();
+                    events.push(own.connection.let_in(client, at, self.stream.pauses));
+                }
+            }
         }
     }
 
@@ -209,9 +195,12 @@ impl SubscriberDriver {
     fn failed(&mut self, slot: u32, reason: String, events: &mut Vec<Event>) {
         let (at, client) = (self.stream.clock.now(), self.client(slot));
         let whom = |position| self.following.whom(self.share, slot, position);
-        let speaker = Speaker { devices: self.following.followed, whom: &whom };
+        let speaker = Speaker { devices: self.following.followed(), whom: &whom };
         let Some(own) = self.subscribers.get_mut(slot as usize) else { return };
         let reason = self.opening.hide(reason, self.opening.whom(own.place, speaker));
+        if let Some(token) = own.connection.refused_token() {
+            self.asking.refuse(token);
+        }
         let told = (client, reason);
         let (told, again) = own.connection.fail(told, at, &mut self.stream, &mut self.random);
         events.push(told);

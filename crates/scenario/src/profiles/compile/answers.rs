@@ -7,11 +7,12 @@ use crate::profiles::roles::{Answer, Word};
 const PATH: &str = "device.answer";
 
 impl Compiler<'_> {
-    /// The answers to a device's messages.
+    /// The answers to a device's messages, where they are awaited; else what refuses some of them.
     pub(super) fn answer(
         &mut self,
         answer: &Answer,
         protocol: Protocol,
+        are_awaited: bool,
         captured: &[CapturedName],
     ) -> Option<AnswerPlan> {
         if !matches!(protocol, Protocol::Mqtt | Protocol::WebSocket) {
@@ -41,12 +42,13 @@ impl Compiler<'_> {
             self.error(&format!("{PATH}.is"), "the name of a request must end with `{sequence}`", help);
         }
         let types = self.types(answer, PATH);
-        let is_unanswered = name.is_none() && types.as_ref().is_some_and(|types| types.answers.is_empty());
-        if name.is_none() && types.is_none() && answer.id.is_none()
-            || is_unanswered && types.as_ref().is_some_and(|types| types.refusals.is_empty())
-        {
+        if name.is_none() && types.is_none() && answer.id.is_none() {
             let help = "write `id` and `is`, or `type` and `types`".to_owned();
             self.error(PATH, "it is not said which messages are answers", help);
+        }
+        if are_awaited && types.as_ref().is_some_and(|types| types.answers.is_empty()) {
+            let help = "write `types`, too, or `answered: false` in `websocket`".to_owned();
+            self.error(&format!("{PATH}.types"), "no message would be an answer", help);
         }
         let topic = answer
             .topic
@@ -71,6 +73,14 @@ impl Compiler<'_> {
         }
         let name = self.name(answer, variables, &path, captured);
         let types = self.types(answer, &path);
+        if answer.id.is_none() && answer.is.is_none() && types.is_none() {
+            let help = "write `id` and `is`, or `type` and `types`".to_owned();
+            self.error(&path, "it is not said which messages are answers", help);
+        }
+        if types.as_ref().is_some_and(|types| types.answers.is_empty()) {
+            let help = "write `types`, too".to_owned();
+            self.error(&format!("{path}.types"), "no message would let the client in", help);
+        }
         let expect = answer.expect.iter().map(Word::text).collect();
         AnswerPlan { topic: None, name, types, status: answer.status.clone(), expect }
     }
@@ -86,6 +96,14 @@ impl Compiler<'_> {
         if answer.of_type.is_none() && !(answer.types.is_empty() && answer.refusals.is_empty()) {
             let help = "write `type: /0`, or where it stands".to_owned();
             self.error(&format!("{path}.type"), "it is not said where the type of a message stands", help);
+        }
+        if answer.status.is_none() && !answer.expect.is_empty() {
+            let help = "write `status: /status`, or where it stands".to_owned();
+            self.error(&format!("{path}.status"), "it is not said where the status stands", help);
+        }
+        if let Some(both) = answer.types.iter().find(|name| answer.refusals.contains(name)) {
+            let help = "keep it in one of `types` and `refusals`".to_owned();
+            self.error(&format!("{path}.refusals"), format!("`{both}` cannot both answer and refuse"), help);
         }
         let (answers, refusals) = (answer.types.clone(), answer.refusals.clone());
         answer.of_type.clone().map(|pointer| AnswerTypes { pointer, answers, refusals })

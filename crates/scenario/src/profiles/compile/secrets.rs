@@ -1,6 +1,6 @@
 //! Which captured values are secret: those that requests have in the places of credentials.
 
-use crate::plan::{CaptureFrom, Piece, RolePlan};
+use crate::plan::{CaptureFrom, Piece, ReceiveRole, RolePlan};
 use plimsoll_codec::credentials::names_secret;
 
 /// Whether a captured value is secret by its name, or by the place in the answer where it stood.
@@ -18,7 +18,13 @@ pub(super) fn slots(plan: &RolePlan) -> Vec<usize> {
     let queries = plan.query.iter().flat_map(|query| query.log_in.iter().chain([&query.request]));
     let observers = plan.observes.iter().flat_map(|observes| &observes.log_in);
     let devices = plan.device.log_in.iter().chain(&plan.device.request);
-    let requests = steps.map(|step| &step.request).chain(devices).chain(observers).chain(queries);
+    let (receivers, websocket) = match &plan.receives {
+        Some(ReceiveRole::Http(role)) => (Some(&role.request), None),
+        Some(ReceiveRole::WebSocket(role)) => (None, Some(role)),
+        None => (None, None),
+    };
+    let clients = devices.chain(observers).chain(receivers).chain(queries);
+    let requests = steps.map(|step| &step.request).chain(clients);
     let mut slots = Vec::new();
     for request in requests {
         let headers = request.headers.iter().filter(|(name, _)| names_secret(name));
@@ -34,7 +40,7 @@ pub(super) fn slots(plan: &RolePlan) -> Vec<usize> {
         slots.extend(in_parameters.filter_map(|(_, piece)| captured(piece)));
     }
     // What lets a WebSocket in has its credentials in messages, whose keys are not looked at.
-    let openings = [Some(&plan.device.websocket), plan.receives.as_ref()].into_iter().flatten();
+    let openings = [Some(&plan.device.websocket), websocket].into_iter().flatten();
     for role in openings {
         let headers = role.headers.iter().filter(|(name, _)| names_secret(name));
         slots.extend(headers.flat_map(|(_, value)| &value.pieces).filter_map(captured));

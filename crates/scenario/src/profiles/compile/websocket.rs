@@ -1,11 +1,10 @@
 //! What clients say over a WebSocket beside messages.
 
+use super::receives::{OF_RECEIVER, is_about_a_device};
 use super::{Compiler, OF_DEVICE, is_http_token};
-use crate::plan::{CapturedName, Each, OpeningPlan, Piece, Protocol, WebSocketRole};
-use crate::profiles::roles::{Device, Subscriber, WebSocketConfig};
-
-/// What may stand in what a subscriber says at first.
-const OF_SUBSCRIBER: &[&str] = &["run", "subscriber", "device", "random", "time"];
+use crate::plan::{CapturedName, OpeningPlan, Protocol, SocketIoPlan, WebSocketRole};
+use crate::profiles::roles::{Device, FramingConfig, WebSocketConfig};
+use plimsoll_codec::socket_io;
 
 impl Compiler<'_> {
     /// What devices say.
@@ -31,25 +30,30 @@ impl Compiler<'_> {
             let help = "remove `answered: false`, or the answer".to_owned();
             self.error("device.websocket.answered", "answers are described, and none is awaited", help);
         }
-        WebSocketRole { is_unanswered, ..self.websocket(written, ("device.websocket", OF_DEVICE), captured) }
+        let mut role = self.websocket(written, ("device.websocket", OF_DEVICE), captured);
+        if let Some(socket_io) = &mut role.socket_io {
+            socket_io.acknowledges = device.answer.is_none() && !is_unanswered;
+        }
+        WebSocketRole { is_unanswered, ..role }
     }
 
     /// What subscribers say that receive over WebSockets of their own.
-    pub(super) fn receives(
+    pub(super) fn websocket_of_subscriber(
         &mut self,
-        subscriber: &Subscriber,
+        written: &WebSocketConfig,
         captured: &[CapturedName],
-    ) -> Option<WebSocketRole> {
-        let written = subscriber.websocket.as_ref()?;
-        if subscriber.listens.is_some() || subscriber.observes.is_some() {
-            let help = "keep one of `websocket`, `listens` and `observes`".to_owned();
-            self.error("subscriber.websocket", "a subscriber is notified in one way", help);
-        }
+    ) -> WebSocketRole {
         if written.answered.is_some() {
             let help = "remove it".to_owned();
             self.error("subscriber.websocket.answered", "subscribers send no messages", help);
         }
-        Some(self.websocket(written, ("subscriber.websocket", OF_SUBSCRIBER), captured))
+        let role = self.websocket(written, ("subscriber.websocket", OF_RECEIVER), captured);
+        for (name, _) in role.headers.iter().filter(|(_, value)| is_about_a_device(value, captured)) {
+            let help = "say it in a message of `opening`".to_owned();
+            let at = format!("subscriber.websocket.headers.{name}");
+            self.error(&at, "a subscriber has one connection for all devices", help);
+        }
+        role
     }
 
     fn websocket(
@@ -58,7 +62,9 @@ impl Compiler<'_> {
         (path, variables): (&str, &[&str]),
         captured: &[CapturedName],
     ) -> WebSocketRole {
-        let own_path = written.path.as_ref().map(|text| self.fill(text));
+        let is_socket_io = written.framing == FramingConfig::SocketIo;
+        let usual_path = is_socket_io.then(|| socket_io::PATH.to_owned());
+        let own_path = written.path.as_ref().map(|text| self.fill(text)).or(usual_path);
         if own_path
             .as_ref()
             .is_some_and(|own| !own.starts_with('/') || own.contains(|c: char| c.is_control() || c == ' '))
@@ -72,19 +78,28 @@ impl Compiler<'_> {
             self.error(&format!("{path}.subprotocol"), "this is no name of a subprotocol", help);
         }
         let headers = self.headers(&written.headers, variables, path, captured);
+        let is_own = |name: &str| name == "upgrade" || name.starts_with("sec-websocket-");
+        for name in written.headers.keys().filter(|name| is_own(&name.to_ascii_lowercase())) {
+            let at = format!("{path}.headers.{name}");
+            let help = "remove it; `subprotocol` asks for one".to_owned();
+            self.error(&at, format!("`{name}` is added by itself"), help);
+        }
+        if written.auth.is_some() && !is_socket_io {
+            let help = "write `framing: socket_io`, or a message of `opening`".to_owned();
+            self.error(&format!("{path}.auth"), "only Socket.IO lets clients in by itself", help);
+        }
+        let socket_io = is_socket_io.then(|| {
+            let auth = written.auth.as_deref().unwrap_or_default();
+            let auth = self.template(auth, variables, &format!("{path}.auth"), captured);
+            SocketIoPlan { auth, acknowledges: false }
+        });
         let mut opening = Vec::new();
         for (position, said) in written.opening.iter().enumerate() {
             let path = format!("{path}.opening.{position}");
             let message = self.template(&said.message, variables, &format!("{path}.message"), captured);
             let answer =
                 said.answer.as_ref().map(|answer| self.opening_answer(answer, variables, &path, captured));
-            let is_of_device =
-                |name: &str| captured.iter().any(|own| own.name == name && own.each == Each::Device);
-            let of_each_device = message.has(&|piece| match piece {
-                Piece::Device => true,
-                Piece::Captured(_, name) => is_of_device(name),
-                _ => false,
-            });
+            let of_each_device = is_about_a_device(&message, captured);
             opening.push(OpeningPlan { message, of_each_device, answer });
         }
         WebSocketRole {
@@ -92,6 +107,7 @@ impl Compiler<'_> {
             path: own_path,
             subprotocol,
             headers,
+            socket_io,
             opening,
             is_unanswered: false,
         }

@@ -1,6 +1,6 @@
 //! How CoAP is secured: who devices and subscribers say that they are, and the keys that prove it.
 
-use crate::config::{Dtls, Key, Scenario, Subscribers};
+use crate::config::{Dtls, Key, Scenario};
 use crate::context::Context;
 use crate::plan::{DtlsPlan, Endpoint, KeyPlan, ProofPlan, Protocol, PskPlan, Secret, Template, TlsPlan};
 use std::sync::Arc;
@@ -80,10 +80,7 @@ fn subscribers(
     devices: Option<&PskPlan>,
     context: &mut Context<'_>,
 ) -> Option<PskPlan> {
-    let count = match &scenario.population.subscribers {
-        Subscribers::Count(count) => *count,
-        Subscribers::Group(group) => group.count,
-    };
+    let count = scenario.population.subscribers.count();
     let paths = ["coap.dtls.subscriber_identity", "coap.dtls.subscriber_key"];
     match (&dtls.subscriber_identity, &dtls.subscriber_key) {
         (Some(identity), Some(key)) => {

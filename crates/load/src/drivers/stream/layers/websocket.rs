@@ -16,6 +16,8 @@ pub struct WebSocket {
     reader: Reader,
     masks: Random,
     wish: Wish,
+    /// Whether the request was refused for its credentials.
+    is_unauthorized: bool,
 }
 
 /// What is asked for beside host and path.
@@ -36,7 +38,19 @@ impl WebSocket {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&masks.bits().to_be_bytes());
         key[8..].copy_from_slice(&masks.bits().to_be_bytes());
-        WebSocket { key, answer: Some(Vec::new()), reader: Reader::of_server(), masks, wish }
+        WebSocket {
+            key,
+            answer: Some(Vec::new()),
+            reader: Reader::of_server(),
+            masks,
+            wish,
+            is_unauthorized: false,
+        }
+    }
+
+    /// Whether the request was refused for its credentials.
+    pub fn is_unauthorized(&self) -> bool {
+        self.is_unauthorized
     }
 
     /// Whether the request was answered.
@@ -83,6 +97,7 @@ impl WebSocket {
         match answered {
             Ok(_) => Ok(()),
             Err(refusal @ Refusal::Status(_)) => {
+                self.is_unauthorized = refusal.is_unauthorized();
                 Err(format!("{refusal}; is `{}` the path of its WebSocket?", plan.path))
             }
             Err(refusal) => Err(refusal.to_string()),

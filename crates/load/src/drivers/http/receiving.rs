@@ -1,0 +1,533 @@
+//! One connection over which a subscriber receives: it asks, and what comes in the answer is delivered.
+
+use super::heads::Heads;
+use crate::content::Contents;
+use crate::driver::{Client, Event, Traffic};
+use crate::drivers::socket::Interest;
+use crate::drivers::stream::{Backoff, Stream, StreamIo};
+use crate::drivers::whom::{Whom, variables};
+use crate::drivers::words;
+use crate::notification::notify;
+use crate::run_context::View;
+use plimsoll_codec::http::{Begun, HttpError, Messages, StreamReader, escape_path};
+use plimsoll_codec::stranger::Stranger;
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::{HttpReceiveRole, NextPollPlan, PollPlan};
+use plimsoll_stats::distribution::Random;
+use rustix::event::epoll::EventFlags;
+use serde_json::Value;
+use std::io::Write;
+
+/// Readings of one socket before others get their turn.
+const READINGS: usize = 4;
+/// Largest message of a stream, and largest answer to a poll; a longer one is a lie or an attack, and would have to be kept in memory
+/// until it is whole.
+const LARGEST_MESSAGE: usize = 2 * 1024 * 1024;
+const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
+/// Bytes of a refusal that are read for its words.
+const REFUSAL: usize = 4096;
+/// The status of a request whose credentials are not accepted (RFC 9110 section 15.5.2).
+const UNAUTHORIZED: u16 = 401;
+/// A platform that does not wait for messages is asked so often at most.
+const EMPTY_ANSWER: Nanos = Nanos::from_millis(100);
+
+/// How a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nobody wants it.
+    Idle,
+    /// TCP.
+    Connecting,
+    /// TLS.
+    Securing,
+    /// The request is on its way; a stream has not begun.
+    Asking,
+    /// What comes is delivered.
+    Receiving,
+    /// The next request goes at that time: the last answer had nothing in it.
+    Resting(Nanos),
+    /// To be opened again after a pause.
+    Pausing,
+}
+
+/// What a turn has led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing that its subscriber must know.
+    Same,
+    /// From now on, what comes is delivered.
+    Receives,
+    /// The platform closes the connection after each answer: a new one is needed for the next request.
+    Ended,
+}
+
+/// What all connections of a shard use in turn.
+pub struct Io {
+    pub stream: StreamIo,
+    pub heads: Heads,
+    pub role: HttpReceiveRole,
+    /// Whether the access token stands in requests.
+    pub has_token: bool,
+    pub run: String,
+    pub view: View,
+    pub contents: Contents,
+    pub random: Random,
+}
+
+impl Io {
+    fn polls(&self) -> Option<&PollPlan> {
+        self.role.polls.as_ref()
+    }
+}
+
+/// See the module.
+pub struct Receiving {
+    pub state: State,
+    /// Whether its subscriber counts on it. A poll that is made over a new connection does not change that.
+    pub is_counted: bool,
+    stream: Stream,
+    out: Vec<u8>,
+    written: usize,
+    answer: StreamReader,
+    /// What came of the body and was not delivered.
+    body: Vec<u8>,
+    messages: Messages,
+    /// Where the last answer ended, as it stands in a path.
+    since: Vec<u8>,
+    /// When the request that is under way was begun, with the bytes that came for it, and the generation of its access token.
+    asked_at: Nanos,
+    wire_bytes: usize,
+    generation: u64,
+    backoff: Backoff,
+    /// When a timer looks whether it is late.
+    pub watched: Nanos,
+    /// Counted among those whose next step waits for the platform.
+    urgent: bool,
+}
+
+impl Receiving {
+    pub fn new(pauses: (Nanos, Nanos)) -> Receiving {
+        Receiving {
+            state: State::Idle,
+            is_counted: false,
+            stream: Stream::default(),
+            out: Vec::new(),
+            written: 0,
+            answer: StreamReader::default(),
+            body: Vec::new(),
+            messages: Messages::default(),
+            since: Vec::new(),
+            asked_at: Nanos::ZERO,
+            wire_bytes: 0,
+            generation: 0,
+            backoff: Backoff::new(pauses),
+            watched: Nanos::MAX,
+            urgent: false,
+        }
+    }
+
+    /// Whether an event of a socket of that generation is about this one.
+    pub fn is_of(&self, generation: u32) -> bool {
+        self.stream.is_of(generation)
+    }
+
+    /// By when the present step is to have come to its end; `None` where it may take for ever.
+    pub fn deadline(&self, io: &Io) -> Option<Nanos> {
+        match (self.state, io.polls()) {
+            (State::Connecting | State::Securing, _) | (State::Asking, None) => {
+                Some(self.stream.began() + io.stream.timeout)
+            }
+            (State::Asking | State::Receiving, Some(polls)) => Some(self.asked_at + polls.within),
+            (State::Receiving, None) | (State::Idle | State::Resting(_) | State::Pausing, _) => None,
+        }
+    }
+
+    /// What is missing at that time, for people.
+    pub fn late(&self, io: &Io) -> String {
+        let timeout = io.stream.timeout;
+        match (self.state, io.polls()) {
+            (State::Connecting, _) => format!("no TCP connection within {timeout}"),
+            (State::Securing, _) => {
+                format!(
+                    "the TCP connection was accepted but its handshake was not answered in full within {timeout}"
+                )
+            }
+            (_, Some(polls)) => format!("no answer to a poll within {}", polls.within),
+            (_, None) => format!("the stream did not begin within {timeout}"),
+        }
+    }
+
+    /// Begins to connect.
+    ///
+    /// # Errors
+    /// Why that cannot be, for people.
+    pub fn open(&mut self, slot: u32, client: (Client, u32), io: &mut Io) -> Result<(), String> {
+        self.close();
+        self.state = State::Connecting;
+        let opened = self.stream.open(slot, client, &mut io.stream);
+        self.tell_urgency(io);
+        opened
+    }
+
+    /// Writes the request, and hands over what the kernel takes.
+    ///
+    /// # Errors
+    /// The connection is lost: why, for people.
+    pub fn ask(&mut self, slot: u32, whom: Whom, io: &mut Io) -> Result<Step, String> {
+        io.view.refresh();
+        self.generation = io.view.generation();
+        self.state = State::Asking;
+        (self.answer, self.wire_bytes, self.written) = (StreamReader::default(), 0, 0);
+        self.body.clear();
+        self.out.clear();
+        let since = String::from_utf8_lossy(&self.since);
+        let mut variables = variables((&io.run, &io.view), whom);
+        variables.since = &since;
+        let random = &mut io.random;
+        let mut random = || random.bits();
+        let next = io.role.polls.as_ref().and_then(|polls| polls.next.as_ref()).filter(|_| !since.is_empty());
+        let path = next.map_or(&io.role.request.path, |next| &next.path);
+        io.heads.write(path, &variables, &mut random, &mut self.out);
+        if !self.messages.last_id().is_empty() {
+            self.out.extend_from_slice(b"Last-Event-ID: ");
+            self.out.extend_from_slice(self.messages.last_id());
+            self.out.extend_from_slice(b"\r\n");
+        }
+        let mut content = Vec::new();
+        io.role.request.body.render(&variables, &mut random, &mut content);
+        if !content.is_empty() {
+            // Writing to a Vec cannot fail.
+            let _ = write!(self.out, "Content-Length: {}\r\n", content.len());
+        }
+        self.out.extend_from_slice(b"\r\n");
+        self.out.extend_from_slice(&content);
+        self.asked_at = io.stream.clock.now();
+        self.send(slot, io)
+    }
+
+    /// Hands over what waits for the kernel. A poll is under way from its last byte on.
+    fn send(&mut self, slot: u32, io: &mut Io) -> Result<Step, String> {
+        let cannot = |error| format!("cannot send: {error}");
+        while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest, &mut io.stream.traffic).map_err(cannot)? {
+                0 => break,
+                count => self.written += count,
+            }
+        }
+        self.stream.flush(&mut io.stream.traffic).map_err(cannot)?;
+        let has_gone = self.written == self.out.len() && !self.stream.is_waiting();
+        let interest = Interest { read: true, write: !has_gone };
+        self.stream.want(slot, interest, &io.stream.readiness);
+        let begins = has_gone && self.state == State::Asking && io.polls().is_some();
+        if begins {
+            self.state = State::Receiving;
+        }
+        self.tell_urgency(io);
+        Ok(if begins { Step::Receives } else { Step::Same })
+    }
+
+    /// Takes what an event of its socket brings.
+    ///
+    /// # Errors
+    /// The connection is of no use any more: why, for people.
+    pub fn progress(
+        &mut self,
+        (slot, flags): (u32, EventFlags),
+        whom: Whom,
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) -> Result<Step, String> {
+        if self.state == State::Connecting {
+            if self.stream.connected(io.stream.clock.now())? {
+                self.state = State::Securing;
+                return self.send(slot, io);
+            }
+            return self.ask(slot, whom, io);
+        }
+        let mut step = Step::Same;
+        if flags.contains(EventFlags::OUT) {
+            step = self.send(slot, io)?;
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+            let read = self.read(slot, whom, io, events)?;
+            step = if read == Step::Same { step } else { read };
+        }
+        self.tell_urgency(io);
+        Ok(step)
+    }
+
+    fn read(&mut self, slot: u32, whom: Whom, io: &mut Io, events: &mut Vec<Event>) -> Result<Step, String> {
+        let mut step = Step::Same;
+        for _ in 0..READINGS {
+            let mut scratch = std::mem::take(&mut io.stream.scratch);
+            let taken = self.read_into(&mut scratch, (slot, whom), io, events);
+            io.stream.scratch = scratch;
+            let (next, goes_on) = taken?;
+            step = if next == Step::Same { step } else { next };
+            if !goes_on || step == Step::Ended {
+                break;
+            }
+        }
+        Ok(step)
+    }
+
+    /// Reads once; what it has led to, and whether there may be more.
+    fn read_into(
+        &mut self,
+        scratch: &mut [u8],
+        (slot, whom): (u32, Whom),
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) -> Result<(Step, bool), String> {
+        let read = self.stream.read(scratch).map_err(|error| format!("connection lost: {error}"))?;
+        let Some(reading) = read else { return Ok((Step::Same, false)) };
+        let stamp = io.stream.readiness.received(io.stream.clock.now(), reading.lag);
+        io.stream.traffic.received += reading.length as u64;
+        self.wire_bytes += reading.length;
+        let bytes = scratch.get(..reading.length).unwrap_or_default();
+        let mut step = Step::Same;
+        if self.stream.is_layered() {
+            let mut clear = std::mem::take(&mut io.stream.clear);
+            clear.clear();
+            let unwrapped = self.stream.unwrap(bytes, stamp.0, &mut clear, events);
+            if unwrapped.is_ok() && self.state == State::Securing && self.stream.is_open() {
+                step = self.ask(slot, whom, io)?;
+            }
+            // What came before the end may have been an answer.
+            let pushed = self.answer.push(&clear, &mut self.body);
+            io.stream.clear = clear;
+            // Also where it failed: the platform is told why.
+            let _ = self.stream.flush(&mut io.stream.traffic);
+            unwrapped?;
+            pushed.map_err(|error| self.wrong(error))?;
+        } else {
+            let pushed = self.answer.push(bytes, &mut self.body);
+            pushed.map_err(|error| self.wrong(error))?;
+        }
+        let has_ended = reading.length == 0;
+        let answered = self.answered(has_ended, (slot, whom), stamp, io, events)?;
+        let step = if answered == Step::Same { step } else { answered };
+        Ok((step, reading.length == scratch.len()))
+    }
+
+    /// What is wrong with an answer, for people.
+    fn wrong(&self, error: HttpError) -> String {
+        match error {
+            HttpError::NoHttp => Stranger::in_place_of_http(self.answer.rest()),
+            error => format!("the platform's answer: {error}"),
+        }
+    }
+
+    /// Takes what there is of the answer.
+    fn answered(
+        &mut self,
+        has_ended: bool,
+        (slot, whom): (u32, Whom),
+        stamp: (Nanos, Option<Nanos>),
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) -> Result<Step, String> {
+        let Some(begun) = self.answer.begun().cloned() else {
+            return match (has_ended, self.state) {
+                (false, _) => Ok(Step::Same),
+                // Between two requests it may (RFC 9112 section 9.5).
+                (true, State::Resting(_)) => {
+                    self.stream.close();
+                    Ok(Step::Same)
+                }
+                (true, State::Securing) => {
+                    Err("the platform closed the connection within the handshake of TLS".into())
+                }
+                (true, _) => Err("the platform closed the connection before it answered".into()),
+            };
+        };
+        if has_ended {
+            self.answer.end().map_err(|error| self.wrong(error))?;
+        }
+        if !io.role.request.is_success(begun.status) {
+            return match self.answer.is_whole() || self.body.len() > REFUSAL {
+                true => Err(self.refused(&begun, io)),
+                false => Ok(Step::Same),
+            };
+        }
+        match &io.role.polls {
+            None => self.streamed(&begun, whom, stamp, io, events),
+            Some(_) if self.body.len() > LARGEST_ANSWER => {
+                Err(self.wrong(HttpError::BodyTooLong(LARGEST_ANSWER)))
+            }
+            Some(_) if !self.answer.is_whole() => Ok(Step::Same),
+            Some(_) => self.polled((slot, begun.stays && !has_ended), whom, stamp, io, events),
+        }
+    }
+
+    /// The platform refuses what is asked for.
+    fn refused(&self, begun: &Begun, io: &Io) -> String {
+        let Begun { status, reason, location, .. } = begun;
+        if *status == UNAUTHORIZED && io.has_token {
+            io.view.refuse(self.generation);
+        }
+        let location = location.as_ref().filter(|_| (300..400).contains(status));
+        let whither =
+            location.map(|location| format!(" to {location}, which is not followed")).unwrap_or_default();
+        let own = words::own(&self.body);
+        words::refusal(&format!("the platform answered {status} {reason}{whither}{own}"), io.heads.target())
+    }
+
+    /// A stream goes on.
+    fn streamed(
+        &mut self,
+        begun: &Begun,
+        whom: Whom,
+        stamp: (Nanos, Option<Nanos>),
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) -> Result<Step, String> {
+        let begins = self.state == State::Asking;
+        if begins {
+            self.state = State::Receiving;
+            self.messages.begin(begun.has_events);
+        }
+        let mut traffic = Traffic::default();
+        let contents = &io.contents;
+        let mut each = |content: &[u8]| {
+            traffic.notifications.add(content.len(), content.len());
+            notify(contents, whom.subscriber, stamp, content, events);
+        };
+        let cut = self.messages.push(&self.body, LARGEST_MESSAGE, &mut each);
+        self.body.clear();
+        io.stream.traffic += traffic;
+        cut.map_err(|error| self.wrong(error))?;
+        if self.answer.is_whole() {
+            return Err("the platform ended the stream".into());
+        }
+        Ok(if begins { Step::Receives } else { Step::Same })
+    }
+
+    /// An answer to a poll is whole.
+    fn polled(
+        &mut self,
+        (slot, stays): (u32, bool),
+        whom: Whom,
+        stamp: (Nanos, Option<Nanos>),
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) -> Result<Step, String> {
+        if !self.answer.rest().is_empty() {
+            return Err("the platform answered twice".into());
+        }
+        self.backoff = Backoff::new(io.stream.pauses);
+        let is_empty = io.contents.marker(&self.body).is_none();
+        if !is_empty {
+            io.stream.traffic.notifications.add(self.wire_bytes, self.body.len());
+            notify(&io.contents, whom.subscriber, stamp, &self.body, events);
+        }
+        if let Some(since) =
+            io.polls().and_then(|polls| polls.next.as_ref()).and_then(|next| since(next, &self.body))
+        {
+            self.since.clear();
+            escape_path(since.as_bytes(), &mut self.since);
+        }
+        let at = self.asked_at + EMPTY_ANSWER;
+        let rests = is_empty && at > io.stream.clock.now();
+        match (stays, rests) {
+            (true, false) => self.ask(slot, whom, io),
+            (_, true) => {
+                (self.state, self.answer) = (State::Resting(at), StreamReader::default());
+                if !stays {
+                    self.stream.close();
+                }
+                Ok(Step::Same)
+            }
+            (false, false) => Ok(Step::Ended),
+        }
+    }
+
+    /// Whether there is a socket.
+    pub fn is_there(&self) -> bool {
+        self.stream.is_there()
+    }
+
+    /// Tells whether its next step waits for the platform.
+    fn tell_urgency(&mut self, io: &mut Io) {
+        let waits = match self.state {
+            State::Connecting | State::Securing | State::Asking => true,
+            // The next poll goes when the answer to the last one has come.
+            State::Receiving => io.polls().is_some(),
+            State::Idle | State::Resting(_) | State::Pausing => false,
+        };
+        io.stream.readiness.tell_urgency(&mut self.urgent, waits && self.stream.is_there());
+    }
+
+    /// Closes, as nobody wants it any more.
+    pub fn leave(&mut self, io: &mut Io) {
+        self.close();
+        self.state = State::Idle;
+        self.tell_urgency(io);
+        (self.is_counted, self.backoff) = (false, Backoff::new(io.stream.pauses));
+        self.since.clear();
+        self.messages = Messages::default();
+    }
+
+    /// The connection is no more; when it is to be made again, if it is.
+    pub fn pause(&mut self, at: Nanos, io: &mut Io) -> Nanos {
+        self.close();
+        self.state = State::Pausing;
+        self.tell_urgency(io);
+        let own = self.backoff.next(io.stream.pauses, &mut io.random);
+        let wanted =
+            self.messages.retry().map(|milliseconds| Nanos::from_millis(milliseconds.min(60_000) as i64));
+        at + own.max(wanted.unwrap_or(Nanos::ZERO))
+    }
+
+    /// Forgets the connection and what was on its way.
+    fn close(&mut self) {
+        self.stream.close();
+        self.answer = StreamReader::default();
+        self.body = Vec::new();
+        self.out.clear();
+        self.written = 0;
+    }
+}
+
+/// Where an answer ended, by what it says.
+fn since(next: &NextPollPlan, body: &[u8]) -> Option<String> {
+    let json: Value = serde_json::from_slice(body).ok()?;
+    let mut value = &json;
+    for part in next.since.split('/').skip(1) {
+        value = match (value, part) {
+            (Value::Array(array), "-") => array.last()?,
+            (value, "-") => value,
+            (Value::Array(array), part) => array.get(part.parse::<usize>().ok()?)?,
+            (Value::Object(object), part) => object.get(&part.replace("~1", "/").replace("~0", "~"))?,
+            _ => return None,
+        };
+    }
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_scenario::plan::Template;
+
+    #[test]
+    fn an_answer_ends_where_its_pointer_says() {
+        let at = |pointer: &str, body: &str| {
+            let next = NextPollPlan { path: Template { pieces: Vec::new() }, since: pointer.to_owned() };
+            since(&next, body.as_bytes())
+        };
+        let list = r#"[{"id":7,"a/b":"x"},{"id":8,"a/b":"2026-11-28T12:00:00+01:00"}]"#;
+        assert_eq!(at("/-/id", list).as_deref(), Some("8"));
+        assert_eq!(at("/0/a~1b", list).as_deref(), Some("x"));
+        assert_eq!(at("/-/id", r#"{"id":9}"#).as_deref(), Some("9"), "one that stands alone is the last");
+        for (pointer, body) in
+            [("/-/id", "[]"), ("/id", list), ("/9/id", list), ("/-/id", "no JSON"), ("/0", list)]
+        {
+            assert_eq!(at(pointer, body), None, "{pointer} {body}");
+        }
+    }
+}

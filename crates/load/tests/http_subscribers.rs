@@ -1,0 +1,266 @@
+//! Subscribers that receive over HTTP against a scripted platform: streams of events and of objects, and polls.
+
+// Helpers of tests may fail as tests do.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod context;
+
+use context::context_of;
+use plimsoll_codec::marker::Marker;
+use plimsoll_load::clock::Clock;
+use plimsoll_load::driver::{Client, Driver, Event};
+use plimsoll_load::drivers::{BoxedPart, receivers};
+use plimsoll_model::{Nanos, RunId};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+/// A test that waits longer than this hangs.
+const LONGEST: Nanos = Nanos::from_secs(20);
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: ";
+
+/// What a subscriber does is left open.
+const PROFILE: &str = r#"
+name: scripted
+title: a platform that answers over HTTP
+description: subscribers receive in answers
+limits: { all: none }
+device:
+  speaks: http
+  marker: ascii
+  request: { path: "/in", body: '{"text":"{message:json}"}' }
+subscriber:
+  SUBSCRIBER
+  delivery: every
+components: []
+"#;
+const EVENTS: &str =
+    r#"streams: { request: { method: GET, path: "/events", headers: { Accept: text/event-stream } } }"#;
+const OF_EACH: &str = r#"streams: { request: { method: GET, path: "/of/{device}" } }"#;
+const POLLS: &str = r#"polls: { request: { method: GET, path: "/poll" }, next: { path: "/poll?after={since}", since: /-/at }, within: 400ms }"#;
+
+struct Rig {
+    driver: BoxedPart,
+    clock: Clock,
+    events: Vec<Event>,
+    listener: TcpListener,
+}
+
+impl Rig {
+    /// One subscriber of two devices, which connects.
+    fn of(subscriber: &str) -> Rig {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let text = format!(
+            "name: scripted\nplatform: {{ profile: ./scripted.yaml, address: \"http://{address}/api\" }}\n\
+             connection: {{ timeout: 400ms, reconnect: {{ from: 10ms, to: 20ms }} }}\nload: {{ levels: [1] }}\n\
+             population: {{ devices: 2, subscribers: 1 }}\n"
+        );
+        let context = context_of(text, Some(&PROFILE.replace("SUBSCRIBER", subscriber)), address);
+        let driver = receivers(&context, context.plan.platform.roles.receives.as_ref().unwrap()).unwrap();
+        let mut rig = Rig { driver, clock: context.clock, events: Vec::new(), listener };
+        assert!(rig.driver.connect(Client::Subscriber(0)));
+        rig
+    }
+
+    fn turn(&mut self) {
+        self.driver.poll(self.clock.now() + Nanos::from_millis(1), &mut self.events);
+    }
+
+    fn until(&mut self, mut done: impl FnMut(&Rig) -> bool) {
+        let end = self.clock.now() + LONGEST;
+        while !done(self) {
+            assert!(self.clock.now() < end, "it never came: {:?}", self.events);
+            self.turn();
+        }
+    }
+
+    /// The next connection.
+    fn accept(&mut self) -> TcpStream {
+        let end = self.clock.now() + LONGEST;
+        loop {
+            self.turn();
+            assert!(self.clock.now() < end, "nobody connects: {:?}", self.events);
+            if let Ok((socket, _)) = self.listener.accept() {
+                socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+                return socket;
+            }
+        }
+    }
+
+    /// The next request over a connection: its head.
+    fn next(&mut self, socket: &mut TcpStream) -> String {
+        let (mut head, end) = (Vec::new(), self.clock.now() + LONGEST);
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut room = [0; 4096];
+            match socket.read(&mut room) {
+                Ok(0) => panic!("the connection was closed: {:?}", self.events),
+                Ok(length) => head.extend_from_slice(&room[..length]),
+                Err(error) => assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)),
+            }
+            self.turn();
+            assert!(self.clock.now() < end, "nothing came: {:?}", self.events);
+        }
+        String::from_utf8(head).unwrap()
+    }
+
+    fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
+        self.events.iter().filter(|event| wanted(event)).count()
+    }
+
+    /// What was received: the device and the number of each message; `None` for what has no marker.
+    fn received(&self) -> Vec<Option<(u32, u32)>> {
+        let received = self.events.iter().filter_map(|event| match event {
+            Event::Received { subscriber: 0, marker, .. } => Some(*marker),
+            _ => None,
+        });
+        received.map(|marker| marker.map(|marker| (marker.device, marker.sequence))).collect()
+    }
+}
+
+fn marker(device: u32, sequence: u32) -> String {
+    let mut text = Vec::new();
+    Marker { run: RunId::from_bits(7).tag(), device, sequence }.write_ascii(&mut text);
+    String::from_utf8(text).unwrap()
+}
+
+fn chunk(content: &str) -> String {
+    format!("{:x}\r\n{content}\r\n", content.len())
+}
+
+/// A whole answer.
+fn answer(status: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn is_ready(event: &Event) -> bool {
+    matches!(event, Event::Ready { .. })
+}
+
+fn is_lost(reason: &str) -> impl Fn(&Event) -> bool {
+    move |event| matches!(event, Event::Disconnected { reason: told, .. } if told.contains(reason))
+}
+
+#[test]
+fn events_are_delivered_and_a_lost_stream_goes_on_behind_the_last_one() {
+    let mut rig = Rig::of(EVENTS);
+    let mut side = rig.accept();
+    let asked = rig.next(&mut side);
+    assert!(asked.starts_with("GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:"), "{asked}");
+    assert!(
+        asked.contains("\r\nAccept: text/event-stream\r\n") && !asked.contains("Last-Event-ID"),
+        "{asked}"
+    );
+    (0..20).for_each(|_| rig.turn());
+    assert_eq!(rig.count(is_ready), 0, "it is not said that the stream begins");
+    side.write_all(format!("{CHUNKED}text/event-stream\r\n\r\n").as_bytes()).unwrap();
+    rig.until(|rig| rig.count(is_ready) == 1);
+    let event =
+        format!(": hello\n\nid: 17\ndata: {{\"text\":\ndata: \"{}\"}}\n\ndata: none\n\n", marker(1, 4));
+    for byte in chunk(&event).as_bytes() {
+        side.write_all(&[*byte]).unwrap();
+        rig.turn();
+    }
+    rig.until(|rig| rig.received().len() == 2);
+    assert_eq!(rig.received(), [Some((1, 4)), None]);
+    drop(side);
+    rig.until(|rig| rig.count(is_lost("the connection ended within it")) == 1);
+    let mut side = rig.accept();
+    let asked = rig.next(&mut side);
+    assert!(asked.contains("\r\nLast-Event-ID: 17\r\n"), "{asked}");
+    // It ends in good order this time, and is a loss all the same.
+    side.write_all(format!("{CHUNKED}text/event-stream\r\n\r\n0\r\n\r\n").as_bytes()).unwrap();
+    let ended = |event: &Event| matches!(event, Event::ConnectFailed { reason, .. } if reason.contains("ended the stream"));
+    rig.until(|rig| rig.count(ended) == 1);
+}
+
+#[test]
+fn a_subscriber_has_a_stream_of_each_device_and_is_ready_with_the_last() {
+    let mut rig = Rig::of(OF_EACH);
+    let (mut first, mut second) = (rig.accept(), rig.accept());
+    let mut paths =
+        [rig.next(&mut first), rig.next(&mut second)].map(|asked| asked.lines().next().unwrap().to_owned());
+    paths.sort();
+    assert_eq!(paths, ["GET /api/of/0 HTTP/1.1", "GET /api/of/1 HTTP/1.1"]);
+    for (side, ready) in [(&mut first, 0), (&mut second, 1)] {
+        side.write_all(format!("{CHUNKED}application/json\r\n\r\n").as_bytes()).unwrap();
+        (0..20).for_each(|_| rig.turn());
+        assert_eq!(rig.count(is_ready), ready);
+    }
+    // Objects over several lines, without anything between them.
+    let objects = format!("{{\n \"text\": \"{}\"\n}}{{\n \"text\": \"{}\"\n}}", marker(0, 1), marker(0, 2));
+    first.write_all(chunk(&objects).as_bytes()).unwrap();
+    rig.until(|rig| rig.received().len() == 2);
+    assert_eq!(rig.received(), [Some((0, 1)), Some((0, 2))]);
+    drop(second);
+    rig.until(|rig| rig.count(is_lost("the connection ended")) == 1);
+    let mut second = rig.accept();
+    rig.next(&mut second);
+    second.write_all(format!("{CHUNKED}application/json\r\n\r\n").as_bytes()).unwrap();
+    let is_back = |event: &Event| matches!(event, Event::Ready { again: true, .. });
+    rig.until(|rig| rig.count(is_back) == 1);
+}
+
+#[test]
+fn polls_go_on_where_the_last_answer_ended() {
+    let mut rig = Rig::of(POLLS);
+    let mut side = rig.accept();
+    assert!(rig.next(&mut side).starts_with("GET /api/poll HTTP/1.1\r\n"));
+    rig.until(|rig| rig.count(is_ready) == 1);
+    let list = format!(
+        "[{{\"at\":1,\"text\":\"{}\"}},{{\"at\":\"2026-11-28T12:00:00+01:00\",\"text\":\"{}\"}}]",
+        marker(0, 1),
+        marker(1, 1)
+    );
+    side.write_all(answer("200 OK", &list).as_bytes()).unwrap();
+    let asked = rig.next(&mut side);
+    assert!(
+        asked.starts_with("GET /api/poll?after=2026-11-28T12%3A00%3A00%2B01%3A00 HTTP/1.1\r\n"),
+        "{asked}"
+    );
+    assert_eq!(rig.received(), [Some((0, 1)), Some((1, 1))]);
+    // An empty answer changes nothing, and a platform that does not wait is not asked at once.
+    let empty_at = rig.clock.now();
+    side.write_all(answer("200 OK", "[]").as_bytes()).unwrap();
+    assert_eq!(rig.next(&mut side), asked);
+    assert!(rig.clock.now() - empty_at > Nanos::from_millis(50));
+    // A platform may close each connection behind its answer.
+    let last =
+        format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{{\"at\":3,\"text\":\"{}\"}}", marker(0, 2));
+    side.write_all(last.as_bytes()).unwrap();
+    drop(side);
+    let mut side = rig.accept();
+    assert!(rig.next(&mut side).starts_with("GET /api/poll?after=3 HTTP/1.1\r\n"));
+    assert_eq!(rig.received().len(), 3);
+    assert_eq!(rig.count(|event| matches!(event, Event::Disconnected { .. })), 0, "{:?}", rig.events);
+    // One that is never answered is given up, and so is one that is refused.
+    rig.until(|rig| rig.count(is_lost("no answer to a poll within 400 ms")) == 1);
+    let mut side = rig.accept();
+    rig.next(&mut side);
+    side.write_all(answer("403 Forbidden", "not you").as_bytes()).unwrap();
+    rig.until(|rig| {
+        rig.count(is_lost("the platform answered 403 Forbidden: not you (GET http://127.0.0.1:")) == 1
+    });
+}
+
+#[test]
+fn who_cannot_begin_says_why() {
+    for (said, reason) in [
+        (answer("404 Not Found", "no such stream"), "the platform answered 404 Not Found: no such stream"),
+        (
+            "HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n".into(),
+            "302 Found to /x, which is not followed",
+        ),
+        ("+PONG\r\n".into(), "HTTP"),
+        (String::new(), "the stream did not begin within 400 ms"),
+    ] {
+        let mut rig = Rig::of(EVENTS);
+        let mut side = rig.accept();
+        rig.next(&mut side);
+        side.write_all(said.as_bytes()).unwrap();
+        let is_it = |event: &Event| matches!(event, Event::ConnectFailed { reason: told, .. } if told.contains(reason));
+        rig.until(|rig| rig.count(is_it) == 1);
+        assert!(rig.driver.connect(Client::Subscriber(0)), "it may be tried again");
+    }
+}
