@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use plimsoll_codec::websocket::{Reader, Request};
+use plimsoll_codec::websocket::{Deflate, Reader, Request};
 
 /// The content of messages, and whether all was well.
 fn read(mut reader: Reader, bytes: &[u8], cut: usize) -> (Vec<u8>, bool) {
@@ -22,9 +22,14 @@ fn read(mut reader: Reader, bytes: &[u8], cut: usize) -> (Vec<u8>, bool) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let request = Request { host: "h", path: "/", subprotocol: Some("mqtt"), key: [0; 16] };
-    let _ = request.answered(bytes);
-    for reader in [Reader::of_server(), Reader::of_client()] {
+    for compression in [false, true] {
+        let subprotocol = Some("mqtt");
+        let request = Request { host: "h", path: "/", subprotocol, headers: "", compression, key: [0; 16] };
+        let _ = request.answered(bytes);
+    }
+    let mut out = Vec::new();
+    let _ = Deflate::default().decompress(bytes, 1 << 16, &mut out);
+    for reader in [Reader::of_server(), Reader::of_server().compressed(), Reader::of_client()] {
         assert_eq!(read(reader.clone(), bytes, 1), read(reader, bytes, bytes.len().max(1)));
     }
 });

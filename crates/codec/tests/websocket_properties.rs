@@ -16,7 +16,9 @@ fn read_all(reader: &mut Reader, pieces: &[&[u8]]) -> Result<Vec<(String, Vec<u8
             rest = &rest[taken..];
             match event {
                 None => {}
-                Some(Event::Message(kind)) => found.push((format!("{kind:?}"), std::mem::take(&mut data))),
+                Some(Event::Message(kind) | Event::Compressed(kind)) => {
+                    found.push((format!("{kind:?}"), std::mem::take(&mut data)))
+                }
                 Some(Event::Ping(content)) => found.push(("Ping".into(), content.to_vec())),
                 Some(Event::Pong(content)) => found.push(("Pong".into(), content.to_vec())),
                 Some(Event::Close(code, reason)) => {

@@ -142,6 +142,10 @@ fn is_lost(reason: &str) -> impl Fn(&Event) -> bool {
     move |event| matches!(event, Event::Disconnected { reason: told, .. } if told.contains(reason))
 }
 
+fn is_failed(reason: &str) -> impl Fn(&Event) -> bool {
+    move |event| matches!(event, Event::ConnectFailed { reason: told, .. } if told.contains(reason))
+}
+
 #[test]
 fn events_are_delivered_and_a_lost_stream_goes_on_behind_the_last_one() {
     let mut rig = Rig::of(EVENTS);
@@ -239,9 +243,15 @@ fn polls_go_on_where_the_last_answer_ended() {
     let mut side = rig.accept();
     rig.next(&mut side);
     side.write_all(answer("403 Forbidden", "not you").as_bytes()).unwrap();
-    rig.until(|rig| {
-        rig.count(is_lost("the platform answered 403 Forbidden: not you (GET http://127.0.0.1:")) == 1
-    });
+    let refused = is_failed("the platform answered 403 Forbidden: not you (GET http://127.0.0.1:");
+    rig.until(|rig| rig.count(&refused) == 1);
+    // One whose messages have nothing to go on by would be asked for again and again.
+    let mut side = rig.accept();
+    rig.next(&mut side);
+    side.write_all(answer("200 OK", &marker(0, 3)).as_bytes()).unwrap();
+    let aimless = is_failed("an answer with messages has nothing at `/-/at`");
+    rig.until(|rig| rig.count(&aimless) == 1);
+    assert_eq!(rig.received().len(), 4, "its messages were delivered");
 }
 
 #[test]
@@ -263,4 +273,32 @@ fn who_cannot_begin_says_why() {
         rig.until(|rig| rig.count(is_it) == 1);
         assert!(rig.driver.connect(Client::Subscriber(0)), "it may be tried again");
     }
+}
+
+#[test]
+fn a_poll_that_is_refused_at_first_makes_nobody_ready() {
+    let mut rig = Rig::of(POLLS);
+    let mut side = rig.accept();
+    rig.next(&mut side);
+    // The end of the refusal never comes.
+    side.write_all(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 100\r\n\r\nwho?").unwrap();
+    drop(side);
+    rig.until(|rig| rig.count(is_failed("the platform answered 401 Unauthorized: who?")) == 1);
+    assert_eq!(rig.count(is_ready), 0);
+    assert!(rig.driver.connect(Client::Subscriber(0)), "it may be tried again");
+}
+
+#[test]
+fn a_platform_may_close_a_connection_between_two_polls() {
+    let mut rig = Rig::of(POLLS);
+    let mut side = rig.accept();
+    rig.next(&mut side);
+    side.write_all(answer("200 OK", &format!("{{\"at\":1,\"text\":\"{}\"}}", marker(0, 1))).as_bytes())
+        .unwrap();
+    assert!(rig.next(&mut side).contains("/poll?after=1 "));
+    drop(side);
+    let mut side = rig.accept();
+    assert!(rig.next(&mut side).contains("/poll?after=1 "));
+    let is_told = |event: &Event| matches!(event, Event::Disconnected { .. } | Event::ConnectFailed { .. });
+    assert_eq!(rig.count(is_told), 0, "{:?}", rig.events);
 }

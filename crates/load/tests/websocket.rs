@@ -68,6 +68,27 @@ device:
 components: []
 "#;
 
+/// Speaks Socket.IO, and acknowledges its messages.
+const SOCKET_IO: &str = r#"
+name: scripted
+title: a platform that speaks Socket.IO
+description: events, which are acknowledged
+limits: { all: none }
+device:
+  speaks: websocket
+  marker: ascii
+  payload: '["message",{"text":"{message:json}"}]'
+  websocket:
+    framing: socket_io
+    auth: '{"uuid":"{device}"}'
+subscriber:
+  websocket:
+    framing: socket_io
+    opening: [{ message: '["subscribe",{"uuid":"{device}"}]' }]
+  delivery: every
+components: []
+"#;
+
 struct Rig {
     driver: BoxedPart,
     clock: Clock,
@@ -108,8 +129,8 @@ impl Rig {
     }
 
     /// A subscriber that follows two devices.
-    fn subscriber() -> Rig {
-        let mut rig = Rig::of(NAMED, "{ devices: 2, subscribers: 1 }", |context| {
+    fn subscriber(profile: &str) -> Rig {
+        let mut rig = Rig::of(profile, "{ devices: 2, subscribers: 1 }", |context| {
             receivers(context, context.plan.platform.roles.receives.as_ref().unwrap()).unwrap()
         });
         assert!(rig.driver.connect(Client::Subscriber(0)));
@@ -162,6 +183,11 @@ impl Rig {
 
     /// The next message that comes to the platform.
     fn next(&mut self, side: &mut Side) -> Value {
+        serde_json::from_str(&self.next_text(side)).unwrap()
+    }
+
+    /// The same as a text.
+    fn next_text(&mut self, side: &mut Side) -> String {
         let end = self.clock.now() + LONGEST;
         loop {
             if let Some(came) = side.cut() {
@@ -191,14 +217,13 @@ impl Side {
         }
     }
 
-    fn cut(&mut self) -> Option<Value> {
+    fn cut(&mut self) -> Option<String> {
         loop {
             let (taken, event) = self.reader.read(&self.bytes, &mut self.content).unwrap();
             let is_message = matches!(event, Some(Frame::Message(_)));
             self.bytes.drain(..taken);
             if is_message {
-                let content = std::mem::take(&mut self.content);
-                return Some(serde_json::from_slice(&content).unwrap());
+                return Some(String::from_utf8(std::mem::take(&mut self.content)).unwrap());
             }
             if taken == 0 {
                 return None;
@@ -207,8 +232,12 @@ impl Side {
     }
 
     fn say(&mut self, message: &Value) {
+        self.say_text(&message.to_string());
+    }
+
+    fn say_text(&mut self, text: &str) {
         let mut out = Vec::new();
-        encode_frame(Opcode::Text, true, None, message.to_string().as_bytes(), &mut out);
+        encode_frame(Opcode::Text, true, None, text.as_bytes(), &mut out);
         self.socket.write_all(&out).unwrap();
     }
 }
@@ -293,7 +322,7 @@ fn a_message_that_nobody_answers_is_sent_and_a_refusal_is_told() {
 
 #[test]
 fn a_subscriber_says_what_it_wants_of_each_device_and_gets_what_comes() {
-    let mut rig = Rig::subscriber();
+    let mut rig = Rig::subscriber(NAMED);
     let mut side = rig.accept();
     assert!(side.request.starts_with("GET /in/out HTTP/1.1\r\n"), "{}", side.request);
     assert_eq!(rig.next(&mut side)["requestId"], "sub");
@@ -304,10 +333,7 @@ fn a_subscriber_says_what_it_wants_of_each_device_and_gets_what_comes() {
         side.say(&json!({ "requestId": format!("of-{device}"), "status": "success", "subscriptionId": 7 }));
     }
     rig.until(|rig| rig.count(is_ready) == 1);
-    let mut marker = Vec::new();
-    plimsoll_codec::marker::Marker { run: RunId::from_bits(7).tag(), device: 1, sequence: 4 }
-        .write_ascii(&mut marker);
-    side.say(&json!({ "subscriptionId": 7, "notification": { "text": String::from_utf8(marker).unwrap() } }));
+    side.say(&json!({ "subscriptionId": 7, "notification": { "text": marker_of(1, 4) } }));
     let is_it = |event: &Event| matches!(event, Event::Received { subscriber: 0, marker: Some(marker), .. } if (marker.device, marker.sequence) == (1, 4));
     rig.until(|rig| rig.count(is_it) == 1);
     assert_eq!(rig.count(|event| matches!(event, Event::Received { .. })), 1, "answers are no deliveries");
@@ -315,4 +341,83 @@ fn a_subscriber_says_what_it_wants_of_each_device_and_gets_what_comes() {
     drop(side);
     let mut side = rig.accept();
     assert_eq!(rig.next(&mut side)["requestId"], "sub");
+}
+
+fn marker_of(device: u32, sequence: u32) -> String {
+    let mut text = Vec::new();
+    plimsoll_codec::marker::Marker { run: RunId::from_bits(7).tag(), device, sequence }
+        .write_ascii(&mut text);
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn over_socket_io_a_device_is_let_in_and_each_message_is_acknowledged() {
+    let mut rig = Rig::device(SOCKET_IO);
+    let mut side = rig.accept();
+    assert!(
+        side.request.starts_with("GET /in/socket.io/?EIO=4&transport=websocket HTTP/1.1\r\n"),
+        "{}",
+        side.request
+    );
+    side.say_text(r#"0{"sid":"a","upgrades":[],"pingInterval":25000,"pingTimeout":20000}"#);
+    assert_eq!(rig.next_text(&mut side), r#"40{"uuid":"0"}"#);
+    side.say_text("2");
+    assert_eq!(rig.next_text(&mut side), "3", "the platform looks whether the client is alive");
+    assert_eq!(rig.count(is_ready), 0);
+    side.say_text(r#"40{"sid":"b"}"#);
+    rig.until(|rig| rig.count(is_ready) == 1);
+    (0..2).for_each(|sequence| rig.driver.submit(0, sequence));
+    for sequence in 0..2 {
+        let said = rig.next_text(&mut side);
+        assert!(said.starts_with(&format!("42{sequence}[\"message\",{{\"text\":\"")), "{said}");
+    }
+    // In another order, with one that belongs to nothing.
+    for text in ["431[]", r#"430["ok"]"#, "439[]", r#"42["message",{"text":"a push"}]"#] {
+        side.say_text(text);
+    }
+    rig.until(|rig| rig.count(|event| matches!(event, Event::Received { marker: None, .. })) == 2);
+    let acknowledged = rig.events.iter().filter_map(|event| match event {
+        Event::Acknowledged { sequence, .. } => Some(*sequence),
+        _ => None,
+    });
+    assert_eq!(acknowledged.collect::<Vec<_>>(), [1, 0]);
+    side.say_text("41");
+    let is_end =
+        |event: &Event| matches!(event, Event::Disconnected { reason, .. } if reason.contains("Socket.IO"));
+    rig.until(|rig| rig.count(is_end) == 1);
+}
+
+#[test]
+fn over_socket_io_who_is_not_let_in_says_why() {
+    for (said, reason) in [
+        (
+            Some(r#"44{"message":"no such device"}"#),
+            "the client was not let in: {\"message\":\"no such device\"}",
+        ),
+        (None, "Socket.IO was not within 400 ms"),
+    ] {
+        let mut rig = Rig::device(SOCKET_IO);
+        let mut side = rig.accept();
+        side.say_text("0{}");
+        rig.next_text(&mut side);
+        said.into_iter().for_each(|said| side.say_text(said));
+        let is_it = |event: &Event| matches!(event, Event::ConnectFailed { reason: told, .. } if told.contains(reason));
+        rig.until(|rig| rig.count(is_it) == 1);
+    }
+}
+
+#[test]
+fn over_socket_io_a_subscriber_says_what_it_wants_and_gets_events() {
+    let mut rig = Rig::subscriber(SOCKET_IO);
+    let mut side = rig.accept();
+    side.say_text("0{}");
+    assert_eq!(rig.next_text(&mut side), "40");
+    side.say_text("40{}");
+    for device in 0..2 {
+        assert_eq!(rig.next_text(&mut side), format!("42[\"subscribe\",{{\"uuid\":\"{device}\"}}]"));
+    }
+    rig.until(|rig| rig.count(is_ready) == 1);
+    side.say_text(&format!("42[\"message\",{{\"text\":\"{}\"}}]", marker_of(1, 4)));
+    let is_it = |event: &Event| matches!(event, Event::Received { marker: Some(marker), .. } if (marker.device, marker.sequence) == (1, 4));
+    rig.until(|rig| rig.count(is_it) == 1);
 }

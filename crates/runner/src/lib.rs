@@ -55,7 +55,7 @@ use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
 use plimsoll_scenario::plan::Captures;
-use plimsoll_scenario::plan::{BOOTSTRAP_PORT, Each, Plan, StepPlan};
+use plimsoll_scenario::plan::{BOOTSTRAP_PORT, Each, Plan, ReceiveRole, StepPlan};
 use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, HostCheck, Severity};
 use run_capture::RunCapture;
@@ -388,8 +388,12 @@ impl Reached {
         let queriers = http.of(query_port);
         let roles = &plan.platform.roles;
         let observing = roles.observes.as_ref().and_then(|observes| observes.port.as_deref());
-        let receiving = roles.receives.as_ref().and_then(|receives| receives.port());
-        let observers = observing.or(receiving).and_then(|port| http.of(Some(port)));
+        let observers = match &roles.receives {
+            // As queries: beside devices of another protocol, there is a port of HTTP.
+            Some(ReceiveRole::Http(role)) => http.of(role.request.port.as_deref()),
+            Some(ReceiveRole::WebSocket(role)) => role.port.as_deref().and_then(|port| http.of(Some(port))),
+            None => observing.and_then(|port| http.of(Some(port))),
+        };
         Reached { addresses: Addresses { devices, queriers, observers, bootstrap, stage_log: None }, http }
     }
 }

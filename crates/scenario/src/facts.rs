@@ -227,7 +227,7 @@ impl Plan {
                     format!(
                         "{count} that {way} over HTTP: {} {}",
                         role.request.method,
-                        role.request.path.text()
+                        hide_query_secrets(&role.request.path.text())
                     )
                 }
             };

@@ -32,7 +32,7 @@ pub use roles::{
     AnswerName, AnswerPlan, AnswerTypes, Capture, CaptureFrom, ControllerProtocol, DeliveryContract,
     DeviceRole, HttpReceiveRole, ListenerRole, NextPollPlan, NotificationAnswerPlan, NotifiedRole,
     ObservePlan, OpeningPlan, OptionPlan, OptionValue, PollPlan, QueryPlan, ReceiveRole, RequestPlan,
-    RolePlan, ServePlan, SocketIoPlan, StepPlan, WebSocketRole,
+    RolePlan, ServePlan, SocketIoPlan, StepPlan, UserPlan, WebSocketRole,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use token::{Grant, TokenEndpoint, TokenPlan};

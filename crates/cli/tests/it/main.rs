@@ -43,6 +43,7 @@ mod models;
 mod mosquitto;
 mod namespaces;
 mod ngsi;
+mod node_servers;
 mod observer_truth;
 mod observing;
 mod ocf;

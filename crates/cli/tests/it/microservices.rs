@@ -127,6 +127,31 @@ fn devicehive_gives_each_notification_to_those_who_poll() {
     }
 }
 
+#[test]
+fn devicehive_answers_and_pushes_over_mqtt() {
+    let bench = Bench::beside_others();
+    let platform = StandIn::start(&bench, "devicehive.py", &["--lose-every", "20"]);
+    let [mqtt, rest, auth] = ["mqtt", "rest", "auth"].map(|name| platform.port(name));
+    let finished = bench
+        .run(&scenario(&format!(
+            "{{ profile: devicehive, mapping: mqtt, address: \"mqtt://127.0.0.1:{mqtt}\", \
+             ports: {{ rest: {rest}, auth: {auth} }} }}"
+        )))
+        .judged();
+    let level = finished.level(0);
+    let (sent, lines) = (sent(level), recorded(&bench));
+    assert_eq!(
+        (count(level, "acknowledged"), lines["inserted"], lines["pushed"]),
+        (sent, sent, count(level, "delivered") + count(level, "late")),
+        "{lines:?} {level:#}"
+    );
+    assert_eq!(
+        (count(level, "lost"), count(level, "duplicated")),
+        (2 * lines["lost"], 0),
+        "{lines:?} {level:#}"
+    );
+}
+
 /// Devices post over HTTP, or say their messages over WebSocket; subscribers read streams.
 #[test]
 fn meshblu_streams_broadcasts_some_of_them_twice() {

@@ -20,12 +20,19 @@ pub struct Mosquitto {
 impl Mosquitto {
     /// Starts one that takes only [`USER`] with [`PASSWORD`], its files in the bench's folder.
     pub fn with_password(bench: &Bench) -> Mosquitto {
-        let file = bench.path("passwords");
-        let status =
-            Command::new("mosquitto_passwd").args(["-b", "-c"]).arg(&file).args([USER, PASSWORD]).status();
-        assert!(status.expect("mosquitto is not installed: apt-get install mosquitto").success());
+        Mosquitto::with_users(bench, &[(USER, PASSWORD)], "")
+    }
+
+    /// Starts one that takes only these users with their passwords, with further lines of configuration.
+    pub fn with_users(bench: &Bench, users: &[(&str, &str)], lines: &str) -> Mosquitto {
+        let file = bench.write("passwords", "");
+        for (user, password) in users {
+            let status =
+                Command::new("mosquitto_passwd").arg("-b").arg(&file).args([user, password]).status();
+            assert!(status.expect("mosquitto is not installed: apt-get install mosquitto").success());
+        }
         let file = file.display();
-        Mosquitto::start(bench, &format!("allow_anonymous false\npassword_file {file}\n"))
+        Mosquitto::start(bench, &format!("allow_anonymous false\npassword_file {file}\n{lines}"))
     }
 
     /// Starts one with those lines of configuration for its listener on a free port.

@@ -131,3 +131,41 @@ fn topic_aliases_and_user_properties_reach_the_platform() {
     let described = size("version: 5, user_properties: { unit: \"C{run}\" }");
     assert!((described - plain - 18.0).abs() < 1e-6, "{plain} and {described}");
 }
+
+/// The broker lets a user write only to a topic of its name, and nobody has two.
+#[test]
+fn each_client_may_be_a_user_of_its_own() {
+    let bench = Bench::beside_others();
+    let rights = bench.write("rights", "pattern write of/%u/m\nuser s0\ntopic read of/+/m\n");
+    let users = [("d0", "secret 0"), ("d1", "secret 1"), ("s0", "of 0")];
+    let broker = Mosquitto::with_users(&bench, &users, &format!("acl_file {}\n", rights.display()));
+    bench.write(
+        "users.yaml",
+        r#"
+name: users
+title: a broker with users
+description: each client is a user
+limits: { all: none }
+device: { speaks: mqtt, user: { name: "d{device}", password: "secret {device}" }, topic: "of/d{device}/m", marker: ascii }
+subscriber: { user: { name: "s{subscriber}", password: "of {subscriber}" }, filters: ["of/+/m"], delivery: every }
+components: []
+"#,
+    );
+    let finished = bench
+        .run(&format!(
+            "name: users\nplatform: {{ profile: ./users.yaml, address: \"mqtt://127.0.0.1:{}\" }}\n\
+             population: {{ devices: 2, subscribers: 1 }}\n\
+             load: {{ arrivals: constant, levels: [50], hold: 2s, samples: 2, warm_up: 0s, drain: 1s }}\n\
+             objectives: {{ publish_p99: null, achieved: null, delivered: null, publish_p50: \"< 10 s\" }}\n",
+            broker.port()
+        ))
+        .judged();
+    let level = finished.level(0);
+    let sent = count(level, "sent");
+    assert!(sent >= 98, "{level:#}");
+    assert_eq!(
+        [count(level, "refused"), count(level, "delivered") + count(level, "late")],
+        [0, sent],
+        "{level:#}"
+    );
+}

@@ -5,6 +5,8 @@ use super::HttpError;
 /// What may stand between messages that are no events: blanks, what separates values of JSON or encloses them all, and the record
 /// separator (RFC 7464).
 const BETWEEN: &[u8] = b" \t\r\n,[]\x1e";
+/// What may stand before all events (section 9.2.6).
+const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Cuts a body into its messages.
 #[derive(Debug, Default)]
@@ -19,8 +21,11 @@ pub struct Messages {
     data: Vec<u8>,
     /// Whether the last byte was a carriage return, which a line feed may follow.
     after_return: bool,
-    /// The name of the last event that has one.
+    /// The name of the event that is not whole, and that of the last one that was.
+    id: Vec<u8>,
     last_id: Vec<u8>,
+    /// Whether no line of events was whole yet.
+    is_new: bool,
     /// How long the platform wants a client to wait before it connects again, in milliseconds.
     retry: Option<u64>,
 }
@@ -30,7 +35,10 @@ impl Messages {
     pub fn begin(&mut self, has_events: bool) {
         self.has_events = has_events;
         self.after_return = false;
+        self.is_new = true;
         self.object = None;
+        // The name of an event goes with it.
+        self.id.clone_from(&self.last_id);
         self.part.clear();
         self.data.clear();
     }
@@ -38,6 +46,11 @@ impl Messages {
     /// The name of the last event that has one, with which a client goes on after a loss (`Last-Event-ID`).
     pub fn last_id(&self) -> &[u8] {
         &self.last_id
+    }
+
+    /// Bytes of messages that are not whole.
+    pub fn pending(&self) -> usize {
+        self.part.len() + self.data.len()
     }
 
     /// How long the platform wants a client to wait before it connects again, in milliseconds.
@@ -114,13 +127,15 @@ impl Messages {
 
     /// What waits for its end is a lie or an attack beyond so many bytes.
     fn bound(&self, largest: usize) -> Result<(), HttpError> {
-        let is_too_long = self.part.len() + self.data.len() > largest;
-        if is_too_long { Err(HttpError::MessageTooLong(largest)) } else { Ok(()) }
+        if self.pending() > largest { Err(HttpError::MessageTooLong(largest)) } else { Ok(()) }
     }
 
     /// A line of events is whole.
     fn line(&mut self, line: &[u8], each: &mut dyn FnMut(&[u8])) {
+        let line =
+            if std::mem::take(&mut self.is_new) { line.strip_prefix(BOM).unwrap_or(line) } else { line };
         if line.is_empty() {
+            self.last_id.clone_from(&self.id);
             if let Some((_, data)) = self.data.split_last() {
                 each(data);
             }
@@ -135,7 +150,7 @@ impl Messages {
                 self.data.extend_from_slice(value);
                 self.data.push(b'\n');
             }
-            b"id" if !value.contains(&0) => self.last_id = value.to_vec(),
+            b"id" if !value.contains(&0) => self.id = value.to_vec(),
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
                 self.retry = str::from_utf8(value).ok().and_then(|text| text.parse().ok()).or(self.retry);
             }
@@ -187,12 +202,23 @@ mod tests {
 
     #[test]
     fn events_are_what_the_standard_says() {
-        let stream = b": hello\nretry: 250\n\nevent: message\nid: 7\ndata: a\ndata:b\n\ndata\n\nid: 8\r\n\r\ndata:  c\r\rdata: cut";
+        let stream = b"\xef\xbb\xbf: hello\nretry: 250\n\nevent: message\nid: 7\ndata: a\ndata:b\n\ndata\n\nid: 8\r\n\r\ndata:  c\r\rid: 9\ndata: cut";
         for piece in 1..=stream.len() {
             let (told, messages) = cut(true, stream, piece);
             assert_eq!(told, ["a\nb", "", " c"], "in pieces of {piece}");
             assert_eq!((messages.last_id(), messages.retry()), (&b"8"[..], Some(250)));
         }
+    }
+
+    #[test]
+    fn a_new_body_forgets_what_was_not_whole_of_the_last_one() {
+        let (mut messages, mut told) = (Messages::default(), Vec::new());
+        for body in [&b"id: 1\ndata: a\n\nid: 2\ndata: b\n"[..], b"data: c\n\n"] {
+            messages.begin(true);
+            messages.push(body, 100, &mut |content| told.push(content.to_vec())).unwrap();
+            assert_eq!(messages.last_id(), b"1");
+        }
+        assert_eq!(told, [b"a", b"c"]);
     }
 
     #[test]

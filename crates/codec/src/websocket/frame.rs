@@ -5,6 +5,8 @@ pub const LARGEST_CONTROL: usize = 125;
 
 pub(super) const FIN: u8 = 0x80;
 pub(super) const RESERVED: u8 = 0x70;
+/// Of the reserved bits, the one that marks a compressed message (RFC 7692 section 6).
+pub(super) const COMPRESSED: u8 = 0x40;
 pub(super) const OPCODE: u8 = 0x0f;
 pub(super) const MASKED: u8 = 0x80;
 pub(super) const LENGTH: u8 = 0x7f;
@@ -97,6 +99,15 @@ pub fn encode_frame(opcode: Opcode, ends: bool, key: Option<[u8; 4]>, payload: &
     out.extend_from_slice(payload);
     if let (Some(key), Some(bytes)) = (key, out.get_mut(begin..)) {
         mask(key, 0, bytes);
+    }
+}
+
+/// Appends a message of one frame whose content is compressed.
+pub fn encode_compressed(opcode: Opcode, key: Option<[u8; 4]>, payload: &[u8], out: &mut Vec<u8>) {
+    let begin = out.len();
+    encode_frame(opcode, true, key, payload, out);
+    if let Some(first) = out.get_mut(begin) {
+        *first |= COMPRESSED;
     }
 }
 

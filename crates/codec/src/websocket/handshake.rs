@@ -1,5 +1,6 @@
 //! The opening handshake (RFC 6455 section 4), seen from the client.
 
+use super::deflate;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
@@ -22,6 +23,8 @@ pub struct Request<'a> {
     pub subprotocol: Option<&'a str>,
     /// Further header fields, each with the end of its line.
     pub headers: &'a str,
+    /// Whether messages are to be compressed (RFC 7692).
+    pub compression: bool,
     /// Sixteen bytes drawn anew for each connection.
     pub key: [u8; 16],
 }
@@ -49,6 +52,9 @@ pub enum Refusal {
         /// What the server chose.
         chosen: String,
     },
+    /// The server does not compress messages one by one, though it was asked to.
+    #[error("the server does not compress each message by itself: {0}")]
+    Compression(String),
     /// The answer does not end.
     #[error("the answer to the WebSocket request is longer than 16 KiB")]
     TooLong,
@@ -64,7 +70,7 @@ impl Refusal {
 impl Request<'_> {
     /// Appends the request.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let Request { host, path, subprotocol, headers, key } = self;
+        let Request { host, path, subprotocol, headers, compression, key } = self;
         let key = STANDARD.encode(key);
         out.extend_from_slice(
             format!(
@@ -75,6 +81,9 @@ impl Request<'_> {
         );
         if let Some(subprotocol) = subprotocol {
             out.extend_from_slice(format!("Sec-WebSocket-Protocol: {subprotocol}\r\n").as_bytes());
+        }
+        if *compression {
+            out.extend_from_slice(format!("Sec-WebSocket-Extensions: {}\r\n", deflate::OFFER).as_bytes());
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -116,8 +125,15 @@ impl Request<'_> {
         if of("Sec-WebSocket-Accept") != accept_of(STANDARD.encode(self.key).as_bytes()) {
             return Err(Refusal::Header("Sec-WebSocket-Accept"));
         }
-        if !of("Sec-WebSocket-Extensions").is_empty() {
-            return Err(Refusal::Header("Sec-WebSocket-Extensions"));
+        let extensions = of("Sec-WebSocket-Extensions");
+        match self.compression {
+            false if !extensions.is_empty() => return Err(Refusal::Header("Sec-WebSocket-Extensions")),
+            true if !deflate::is_agreed(extensions) => {
+                let told =
+                    if extensions.is_empty() { "it agreed to nothing".to_owned() } else { shown(extensions) };
+                return Err(Refusal::Compression(told));
+            }
+            _ => {}
         }
         let chosen = of("Sec-WebSocket-Protocol");
         match self.subprotocol {
@@ -151,6 +167,7 @@ mod tests {
         path: "/mqtt",
         subprotocol: Some("mqtt"),
         headers: "",
+        compression: false,
         key: *b"the sample nonce",
     };
 
@@ -185,6 +202,24 @@ mod tests {
         assert_eq!(request.answered(ANSWER.as_bytes()), Err(Refusal::Unasked("mqtt".into())));
         let answer = ANSWER.replace("Sec-WebSocket-Protocol: mqtt\r\n", "");
         assert_eq!(request.answered(answer.as_bytes()), Ok(Some(answer.len())));
+    }
+
+    #[test]
+    fn compression_is_asked_for_and_agreed_on() {
+        let (request, mut out) = (Request { compression: true, ..REQUEST }, Vec::new());
+        request.encode(&mut out);
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("Sec-WebSocket-Extensions: permessage-deflate; client_no_"), "{text}");
+        let answered = |extensions: &str| {
+            let field = format!("Sec-WebSocket-Extensions: {extensions}\r\nSec-WebSocket-Protocol");
+            request.answered(ANSWER.replace("Sec-WebSocket-Protocol", &field).as_bytes())
+        };
+        assert!(answered("permessage-deflate; server_no_context_takeover").is_ok());
+        assert_eq!(answered("permessage-deflate"), Err(Refusal::Compression("permessage-deflate".into())));
+        assert_eq!(
+            request.answered(ANSWER.as_bytes()),
+            Err(Refusal::Compression("it agreed to nothing".into()))
+        );
     }
 
     #[test]

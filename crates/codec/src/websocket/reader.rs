@@ -1,7 +1,7 @@
 //! From bytes, however they are cut, to messages (RFC 6455 section 5).
 
 use super::frame::{
-    FIN, LARGEST_CONTROL, LENGTH, LENGTH_16, LENGTH_64, MASKED, OPCODE, Opcode, RESERVED, mask,
+    COMPRESSED, FIN, LARGEST_CONTROL, LENGTH, LENGTH_16, LENGTH_64, MASKED, OPCODE, Opcode, RESERVED, mask,
 };
 
 /// The longest head of a frame: two bytes, eight of length, four of mask.
@@ -16,8 +16,10 @@ pub struct Reader {
     head: [u8; LONGEST_HEAD],
     head_length: usize,
     frame: Option<Frame>,
-    /// What the message under way is, between its first frame and its last.
-    message: Option<Opcode>,
+    /// Whether messages may be compressed.
+    may_compress: bool,
+    /// What the message under way is, between its first frame and its last, and whether it is compressed.
+    message: Option<(Opcode, bool)>,
     control: Vec<u8>,
 }
 
@@ -35,6 +37,8 @@ struct Frame {
 pub enum Event<'a> {
     /// A message of that kind (text or binary): what was appended since the last one is its content.
     Message(Opcode),
+    /// The same, whose content is compressed (RFC 7692).
+    Compressed(Opcode),
     /// A ping; the same content is to be sent back as a pong.
     Ping(&'a [u8]),
     /// A pong.
@@ -80,12 +84,18 @@ impl Reader {
         Reader::new(true)
     }
 
+    /// The same, where compression was agreed on (RFC 7692).
+    pub fn compressed(self) -> Reader {
+        Reader { may_compress: true, ..self }
+    }
+
     fn new(from_client: bool) -> Reader {
         Reader {
             from_client,
             head: [0; LONGEST_HEAD],
             head_length: 0,
             frame: None,
+            may_compress: false,
             message: None,
             control: Vec::new(),
         }
@@ -130,8 +140,10 @@ impl Reader {
                 Opcode::Pong => return Ok((taken, Some(Event::Pong(&self.control)))),
                 Opcode::Close => return Ok((taken, Some(close(&self.control)?))),
                 Opcode::Continuation | Opcode::Text | Opcode::Binary if ends => {
-                    let message = self.message.take().ok_or(Violation::Sequence)?;
-                    return Ok((taken, Some(Event::Message(message))));
+                    let (message, is_compressed) = self.message.take().ok_or(Violation::Sequence)?;
+                    let event =
+                        if is_compressed { Event::Compressed(message) } else { Event::Message(message) };
+                    return Ok((taken, Some(event)));
                 }
                 Opcode::Continuation | Opcode::Text | Opcode::Binary => {}
             }
@@ -146,7 +158,12 @@ impl Reader {
         self.head_length += 1;
         let [first, second, ..] = self.head;
         if self.head_length == 1 {
-            if first & RESERVED != 0 {
+            // Only the first frame of a message has the bit (RFC 7692 section 6).
+            let may_have = self.may_compress
+                && Opcode::from_number(first & OPCODE)
+                    .is_some_and(|opcode| !opcode.is_control() && opcode != Opcode::Continuation);
+            let allowed = if may_have { COMPRESSED } else { 0 };
+            if first & RESERVED & !allowed != 0 {
                 return Err(Violation::Reserved);
             }
             return Opcode::from_number(first & OPCODE)
@@ -187,7 +204,7 @@ impl Reader {
         } else if (opcode == Opcode::Continuation) != self.message.is_some() {
             return Err(Violation::Sequence);
         } else if opcode != Opcode::Continuation {
-            self.message = Some(opcode);
+            self.message = Some((opcode, first & COMPRESSED != 0));
         }
         let key = self.head.get(2 + extended..whole).and_then(|key| key.try_into().ok());
         Ok(Some(Frame { opcode, ends, key, taken: 0, length }))

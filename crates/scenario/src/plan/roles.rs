@@ -30,6 +30,8 @@ pub struct RolePlan {
     pub listener: Option<ListenerRole>,
     /// How subscribers are notified as clients of the broker, of what set-up steps ask for; `None` where they are not.
     pub notified: Option<NotifiedRole>,
+    /// Who each subscriber says it is over MQTT; `None` leaves it to the scenario.
+    pub subscriber_user: Option<UserPlan>,
     /// What subscribers observe over CoAP; `None` where they do not.
     pub observes: Option<ObservePlan>,
     /// How subscribers receive over connections of their own; `None` where they do not.
@@ -71,6 +73,8 @@ pub struct DeviceRole {
     pub serves: Option<ServePlan>,
     /// What stands around a message; `None` sends the message as it is.
     pub envelope: Option<Template>,
+    /// Who each device says it is over MQTT; `None` leaves it to the scenario.
+    pub user: Option<UserPlan>,
     /// What is said over a WebSocket beside messages.
     pub websocket: WebSocketRole,
     /// How the platform answers a message by a message of its own, over MQTT or WebSocket.
@@ -85,6 +89,15 @@ pub struct DeviceRole {
     pub(crate) message: Option<MessageResource>,
     /// What the configuration of a gateway must say, by its keys.
     pub configuration: BTreeMap<String, String>,
+}
+
+/// Who a client says it is over MQTT.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserPlan {
+    /// The user name.
+    pub name: Template,
+    /// The password; `None` for none.
+    pub password: Option<Template>,
 }
 
 /// How a querier asks.
@@ -144,6 +157,8 @@ pub struct WebSocketRole {
     pub subprotocol: Option<String>,
     /// Header fields of the request.
     pub headers: Vec<(String, Template)>,
+    /// Whether messages are compressed.
+    pub is_compressed: bool,
     /// How messages are framed as events of Socket.IO; `None` where each goes as it is.
     pub socket_io: Option<SocketIoPlan>,
     /// Messages with which each connection begins, in order.

@@ -10,11 +10,11 @@ mod websocket;
 use crate::plan::{
     Capture, CaptureFrom, CapturedName, ControllerProtocol, DeviceRole, Each, ListenerRole, MarkerForm,
     NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol, QueryPlan,
-    RequestPlan, RolePlan, ServePlan, StepPlan, Template,
+    RequestPlan, RolePlan, ServePlan, StepPlan, Template, UserPlan,
 };
 use crate::profiles::roles::{
     BodyFormat, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Querier, Request, Roles, Serves,
-    Speaks, Step, Subscriber,
+    Speaks, Step, Subscriber, User,
 };
 use plimsoll_codec::cbor;
 use plimsoll_codec::coap::option;
@@ -105,6 +105,12 @@ impl Compiler<'_> {
                     help,
                 );
             }
+            plan.subscriber_user = subscriber.user.as_ref().map(|user| {
+                let is_client = of_devices.unwrap_or_default() == Protocol::Mqtt && !plan.have_receivers();
+                // Before the set-up nothing is captured.
+                let captured = if plan.notified.is_some() { &[][..] } else { &plan.captured };
+                self.user(user, ("subscriber.user", OF_SUBSCRIBER, is_client), captured)
+            });
             (plan.delivery, plan.doubtful_delivery) = self.delivery(subscriber, roles.controller.as_ref());
         }
         if let Some(querier) = &roles.querier {
@@ -354,6 +360,14 @@ impl Compiler<'_> {
             request
         });
         let websocket = self.websocket_of_device(device, protocol, captured);
+        if websocket.socket_io.is_some() {
+            let payload = envelope.clone().unwrap_or(Template { pieces: Vec::new() });
+            self.check_event(&payload, "device.payload");
+            if !matches!(device.marker, Some(MarkerConfig::Ascii | MarkerConfig::Integer)) {
+                let help = "write `marker: ascii`".to_owned();
+                self.error("device.marker", "an event of Socket.IO is a text", help);
+            }
+        }
         let are_awaited = !websocket.is_unanswered;
         let answer =
             device.answer.as_ref().and_then(|answer| self.answer(answer, protocol, are_awaited, captured));
@@ -363,6 +377,10 @@ impl Compiler<'_> {
             protocol: Some(protocol),
             request,
             log_in,
+            user: device.user.as_ref().map(|user| {
+                let whose = ("device.user", OF_DEVICE, protocol == Protocol::Mqtt);
+                self.user(user, whose, captured)
+            }),
             serves: device.serves.as_ref().map(|serves| self.serves(serves, protocol, captured)),
             envelope,
             websocket,
@@ -377,6 +395,24 @@ impl Compiler<'_> {
                 .map(|(key, value)| (key.clone(), self.fill(value)))
                 .collect(),
         }
+    }
+
+    /// Who a client says it is, which has a meaning over MQTT.
+    fn user(
+        &mut self,
+        user: &User,
+        (path, variables, has_meaning): (&str, &[&str], bool),
+        captured: &[CapturedName],
+    ) -> UserPlan {
+        if !has_meaning {
+            let help = "remove it, or say it in headers or messages".to_owned();
+            self.error(path, "only clients of MQTT say a user", help);
+        }
+        let name = self.template(&user.name, variables, &format!("{path}.name"), captured);
+        let password = user.password.as_ref();
+        let password =
+            password.map(|text| self.template(text, variables, &format!("{path}.password"), captured));
+        UserPlan { name, password }
     }
 
     /// What steps have that the protocol of the controller has not.

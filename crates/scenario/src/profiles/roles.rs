@@ -227,6 +227,10 @@ pub(crate) struct Device {
     /// CoAP over TCP: what it answers when it is asked itself, over its own connection.
     #[serde(default)]
     pub serves: Option<Serves>,
+    /// MQTT: who each device says it is. A scenario's own user takes its place. Variables: `{run}`, `{device}`, `{token}`, and what
+    /// set-up steps captured.
+    #[serde(default)]
+    pub user: Option<User>,
     /// MQTT: the topic of its messages. A scenario that writes `message.target` has its own.
     #[serde(default)]
     pub topic: Option<String>,
@@ -259,6 +263,18 @@ pub(crate) struct Device {
     pub configuration: BTreeMap<String, String>,
 }
 
+/// Who a client says it is over MQTT.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct User {
+    /// The user name.
+    pub name: String,
+    /// The password; none by default.
+    #[serde(default)]
+    pub password: Option<String>,
+}
+
 /// What a client says over a WebSocket without MQTT, beside messages.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -277,6 +293,9 @@ pub(crate) struct WebSocketConfig {
     /// steps captured.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    /// Whether messages are compressed (RFC 7692), each by itself. Default false. A platform that does not agree is an error.
+    #[serde(default)]
+    pub compression: bool,
     /// What frames messages. Default: nothing.
     #[serde(default)]
     pub framing: FramingConfig,
@@ -449,6 +468,10 @@ pub(crate) struct Subscriber {
     /// It receives over HTTP, in answers that wait for messages (long polling).
     #[serde(default)]
     pub polls: Option<Polls>,
+    /// MQTT: who each subscriber says it is. A scenario's own user takes its place. Variables: `{run}`, `{subscriber}`, `{token}`, and
+    /// what set-up steps captured, unless it `listens`: then it connects before the set-up.
+    #[serde(default)]
+    pub user: Option<User>,
     /// MQTT: the filters that it subscribes to, with `{run}` and `{subscriber}`. A scenario's own take their place.
     #[serde(default)]
     pub filters: Vec<String>,

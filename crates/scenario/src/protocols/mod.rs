@@ -17,7 +17,7 @@ pub(crate) mod websocket;
 
 pub(crate) use check::{check, forget_inherited};
 
-use crate::plan::{Plan, Protocol};
+use crate::plan::{Plan, Protocol, ReceiveRole};
 use crate::secret::Secret;
 use slice::Slice;
 
@@ -41,7 +41,11 @@ impl Plan {
     pub fn connections(&self) -> u64 {
         let of_devices = (slice(self.protocol()).sockets)(self);
         let queriers = self.northbound.map_or(0, |northbound| u64::from(northbound.queriers));
-        of_devices + u64::from(self.subscribers.count) + queriers
+        let each = match &self.platform.roles.receives {
+            Some(ReceiveRole::Http(role)) if role.of_each_device => self.subscribers.followed(self.devices),
+            _ => 1,
+        };
+        of_devices + u64::from(self.subscribers.count) * u64::from(each) + queriers
     }
 
     /// Passwords and keys that must not be shown.

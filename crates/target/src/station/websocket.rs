@@ -61,7 +61,8 @@ impl Session {
                     qos: QoS::AtMostOnce,
                     id: u16::from(opcode.number()),
                 }),
-                Some(Event::Message(_) | Event::Pong(_)) | None => {}
+                // Compression was not agreed on, so that nothing comes compressed.
+                Some(Event::Message(_) | Event::Compressed(_) | Event::Pong(_)) | None => {}
             }
             if let Some(mqtt) = &mut self.mqtt {
                 let mut said = Vec::new();
@@ -145,7 +146,14 @@ mod tests {
     const KEY: [u8; 16] = *b"the sample nonce";
 
     fn opened(subprotocol: &str) -> Session {
-        let request = Request { host: "h", path: "/", subprotocol: Some(subprotocol), headers: "", key: KEY };
+        let request = Request {
+            host: "h",
+            path: "/",
+            subprotocol: Some(subprotocol),
+            headers: "",
+            compression: false,
+            key: KEY,
+        };
         let (mut session, mut asked, mut out) = (Session::default(), Vec::new(), Vec::new());
         request.encode(&mut asked);
         assert_eq!(session.input(&asked, &mut out, &mut Vec::new()).unwrap(), asked.len());

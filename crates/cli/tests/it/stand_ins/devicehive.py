@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A small stand-in for DeviceHive 4.1, for tests of clients.
 
-Modelled after three of its services: auth (POST /auth/rest/token, /token/refresh), the REST frontend
+Modelled after four of its services: auth (POST /auth/rest/token, /token/refresh), the REST frontend
 (/api/rest: info; device PUT, GET, DELETE; notification and command POST and long poll) and the WebSocket frontend
 (/api/websocket: one JSON per text frame, an answer has the request's action and requestId, a push has a
 subscriptionId and no requestId). All state is in memory: one user, network 1 and device type 1. Each device has

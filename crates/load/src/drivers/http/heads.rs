@@ -15,11 +15,11 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// Of these requests, to a host as the user names it.
-    pub fn new(plan: &Plan, host: String, request: RequestPlan) -> Heads {
+    /// Of these requests, to a host as the user names it, over TLS or not.
+    pub fn new(plan: &Plan, (host, is_secured): (String, bool), request: RequestPlan) -> Heads {
         let address = plan.platform.address.as_ref();
         let base = address.map_or("", |address| address.path.trim_end_matches('/')).to_owned();
-        let target = words::target(&request.method, &place(plan, &host, &base), &request.path.text());
+        let target = words::target(&request.method, &place(is_secured, &host, &base), &request.path.text());
         Heads { host, target, base, plan: request }
     }
 
@@ -100,9 +100,8 @@ fn blank_controls(out: &mut [u8], start: usize) {
 }
 
 /// What stands before the path of each request.
-fn place(plan: &Plan, host: &str, base: &str) -> String {
-    let secured = plan.platform.address.as_ref().is_some_and(|address| address.wire.tls);
-    format!("{}://{host}{base}", if secured { "https" } else { "http" })
+fn place(is_secured: bool, host: &str, base: &str) -> String {
+    format!("{}://{host}{base}", if is_secured { "https" } else { "http" })
 }
 
 #[cfg(test)]

@@ -24,6 +24,10 @@ const READINGS: usize = 4;
 /// until it is whole.
 const LARGEST_MESSAGE: usize = 2 * 1024 * 1024;
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
+/// Room that is kept for answers to polls.
+const KEPT: usize = 64 * 1024;
+/// Longest value of `since` that is taken.
+const LONGEST_SINCE: usize = 1024;
 /// Bytes of a refusal that are read for its words.
 const REFUSAL: usize = 4096;
 /// The status of a request whose credentials are not accepted (RFC 9110 section 15.5.2).
@@ -55,7 +59,9 @@ pub enum State {
 pub enum Step {
     /// Nothing that its subscriber must know.
     Same,
-    /// From now on, what comes is delivered.
+    /// A poll is under way.
+    Asked,
+    /// The platform has answered: what comes is delivered.
     Receives,
     /// The platform closes the connection after each answer: a new one is needed for the next request.
     Ended,
@@ -83,6 +89,8 @@ impl Io {
 /// See the module.
 pub struct Receiving {
     pub state: State,
+    /// Whether the platform has answered over the present connection.
+    has_answered: bool,
     /// Whether its subscriber counts on it. A poll that is made over a new connection does not change that.
     pub is_counted: bool,
     stream: Stream,
@@ -109,6 +117,7 @@ impl Receiving {
     pub fn new(pauses: (Nanos, Nanos)) -> Receiving {
         Receiving {
             state: State::Idle,
+            has_answered: false,
             is_counted: false,
             stream: Stream::default(),
             out: Vec::new(),
@@ -145,6 +154,10 @@ impl Receiving {
     /// What is missing at that time, for people.
     pub fn late(&self, io: &Io) -> String {
         let timeout = io.stream.timeout;
+        // It says more than that its end is missing.
+        if let Some(begun) = self.answer.begun().filter(|begun| !io.role.request.is_success(begun.status)) {
+            return self.refused(begun, io);
+        }
         match (self.state, io.polls()) {
             (State::Connecting, _) => format!("no TCP connection within {timeout}"),
             (State::Securing, _) => {
@@ -223,7 +236,7 @@ impl Receiving {
             self.state = State::Receiving;
         }
         self.tell_urgency(io);
-        Ok(if begins { Step::Receives } else { Step::Same })
+        Ok(if begins { Step::Asked } else { Step::Same })
     }
 
     /// Takes what an event of its socket brings.
@@ -279,13 +292,18 @@ impl Receiving {
         io: &mut Io,
         events: &mut Vec<Event>,
     ) -> Result<(Step, bool), String> {
-        let read = self.stream.read(scratch).map_err(|error| format!("connection lost: {error}"))?;
+        let read = match self.stream.read(scratch) {
+            Ok(read) => read,
+            Err(_) if self.is_unused() => return Ok((self.ended(), false)),
+            Err(error) => return Err(format!("connection lost: {error}")),
+        };
         let Some(reading) = read else { return Ok((Step::Same, false)) };
         let stamp = io.stream.readiness.received(io.stream.clock.now(), reading.lag);
         io.stream.traffic.received += reading.length as u64;
-        self.wire_bytes += reading.length;
+
         let bytes = scratch.get(..reading.length).unwrap_or_default();
         let mut step = Step::Same;
+        let outcome;
         if self.stream.is_layered() {
             let mut clear = std::mem::take(&mut io.stream.clear);
             clear.clear();
@@ -293,21 +311,30 @@ impl Receiving {
             if unwrapped.is_ok() && self.state == State::Securing && self.stream.is_open() {
                 step = self.ask(slot, whom, io)?;
             }
-            // What came before the end may have been an answer.
-            let pushed = self.answer.push(&clear, &mut self.body);
-            io.stream.clear = clear;
             // Also where it failed: the platform is told why.
             let _ = self.stream.flush(&mut io.stream.traffic);
-            unwrapped?;
-            pushed.map_err(|error| self.wrong(error))?;
+            let pushed = self.push(&clear);
+            io.stream.clear = clear;
+            outcome = unwrapped.and(pushed);
         } else {
-            let pushed = self.answer.push(bytes, &mut self.body);
-            pushed.map_err(|error| self.wrong(error))?;
+            outcome = self.push(bytes);
         }
         let has_ended = reading.length == 0;
-        let answered = self.answered(has_ended, (slot, whom), stamp, io, events)?;
+        // What came before the end may have been an answer.
+        let answered = self.answered(has_ended, (slot, whom), stamp, io, events);
+        outcome?;
+        let answered = answered?;
         let step = if answered == Step::Same { step } else { answered };
         Ok((step, reading.length == scratch.len()))
+    }
+
+    /// Gives what came to the reader of answers.
+    fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
+        if !bytes.is_empty() && matches!(self.state, State::Resting(_)) {
+            return Err("the platform answered what was not asked".into());
+        }
+        self.wire_bytes += bytes.len();
+        self.answer.push(bytes, &mut self.body).map_err(|error| self.wrong(error))
     }
 
     /// What is wrong with an answer, for people.
@@ -327,37 +354,48 @@ impl Receiving {
         io: &mut Io,
         events: &mut Vec<Event>,
     ) -> Result<Step, String> {
-        let Some(begun) = self.answer.begun().cloned() else {
+        let Some(begun) = self.answer.begun() else {
             return match (has_ended, self.state) {
                 (false, _) => Ok(Step::Same),
-                // Between two requests it may (RFC 9112 section 9.5).
-                (true, State::Resting(_)) => {
-                    self.stream.close();
-                    Ok(Step::Same)
-                }
+                (true, _) if self.is_unused() => Ok(self.ended()),
                 (true, State::Securing) => {
                     Err("the platform closed the connection within the handshake of TLS".into())
                 }
                 (true, _) => Err("the platform closed the connection before it answered".into()),
             };
         };
+        let (stays, has_events) = (begun.stays, begun.has_events);
+        if !io.role.request.is_success(begun.status) {
+            let is_known = has_ended || self.answer.is_whole() || self.body.len() > REFUSAL;
+            return if is_known { Err(self.refused(begun, io)) } else { Ok(Step::Same) };
+        }
         if has_ended {
             self.answer.end().map_err(|error| self.wrong(error))?;
         }
-        if !io.role.request.is_success(begun.status) {
-            return match self.answer.is_whole() || self.body.len() > REFUSAL {
-                true => Err(self.refused(&begun, io)),
-                false => Ok(Step::Same),
-            };
-        }
         match &io.role.polls {
-            None => self.streamed(&begun, whom, stamp, io, events),
+            None => self.streamed(has_events, whom, stamp, io, events),
             Some(_) if self.body.len() > LARGEST_ANSWER => {
                 Err(self.wrong(HttpError::BodyTooLong(LARGEST_ANSWER)))
             }
             Some(_) if !self.answer.is_whole() => Ok(Step::Same),
-            Some(_) => self.polled((slot, begun.stays && !has_ended), whom, stamp, io, events),
+            Some(_) => {
+                // Answered before all of the request was sent: its rest would stand before the next one.
+                let stays = stays && !has_ended && self.state == State::Receiving;
+                self.polled((slot, stays), whom, stamp, io, events)
+            }
         }
+    }
+
+    /// Whether nothing of an answer came over a connection that had answers before: the platform may close it (RFC 9112 section 9.3.1).
+    fn is_unused(&self) -> bool {
+        let waits = matches!(self.state, State::Receiving | State::Resting(_));
+        waits && self.has_answered && self.answer.begun().is_none() && self.answer.rest().is_empty()
+    }
+
+    /// The platform has closed a connection that it may close: at once a new one is needed, unless the next request goes later.
+    fn ended(&mut self) -> Step {
+        self.stream.close();
+        if self.state == State::Receiving { Step::Ended } else { Step::Same }
     }
 
     /// The platform refuses what is asked for.
@@ -376,7 +414,7 @@ impl Receiving {
     /// A stream goes on.
     fn streamed(
         &mut self,
-        begun: &Begun,
+        has_events: bool,
         whom: Whom,
         stamp: (Nanos, Option<Nanos>),
         io: &mut Io,
@@ -385,16 +423,25 @@ impl Receiving {
         let begins = self.state == State::Asking;
         if begins {
             self.state = State::Receiving;
-            self.messages.begin(begun.has_events);
+            self.messages.begin(has_events);
+            self.backoff = Backoff::new(io.stream.pauses);
+            self.wire_bytes = 0;
         }
-        let mut traffic = Traffic::default();
-        let contents = &io.contents;
+        let (mut contents, mut traffic) = (0, Traffic::default());
+        let own = &io.contents;
         let mut each = |content: &[u8]| {
+            contents += content.len();
             traffic.notifications.add(content.len(), content.len());
-            notify(contents, whom.subscriber, stamp, content, events);
+            notify(own, whom.subscriber, stamp, content, events);
         };
         let cut = self.messages.push(&self.body, LARGEST_MESSAGE, &mut each);
         self.body.clear();
+        // What frames messages belongs to those that are whole.
+        let framing = self.wire_bytes.saturating_sub(contents + self.messages.pending());
+        if contents > 0 {
+            traffic.notifications.header_bytes += framing as u64;
+            self.wire_bytes = self.messages.pending();
+        }
         io.stream.traffic += traffic;
         cut.map_err(|error| self.wrong(error))?;
         if self.answer.is_whole() {
@@ -421,22 +468,34 @@ impl Receiving {
             io.stream.traffic.notifications.add(self.wire_bytes, self.body.len());
             notify(&io.contents, whom.subscriber, stamp, &self.body, events);
         }
-        if let Some(since) =
-            io.polls().and_then(|polls| polls.next.as_ref()).and_then(|next| since(next, &self.body))
-        {
-            self.since.clear();
-            escape_path(since.as_bytes(), &mut self.since);
+        self.has_answered = true;
+        if let Some(next) = io.polls().and_then(|polls| polls.next.as_ref()) {
+            match since(next, &self.body) {
+                Some(since) => {
+                    self.since.clear();
+                    escape_path(since.as_bytes(), &mut self.since);
+                }
+                // The next request would ask for the same once more, as fast as the platform answers.
+                None if !is_empty => {
+                    return Err(format!(
+                        "an answer with messages has nothing at `{}`, where `since` is to stand",
+                        next.since
+                    ));
+                }
+                None => {}
+            }
         }
+        self.body.shrink_to(KEPT);
         let at = self.asked_at + EMPTY_ANSWER;
         let rests = is_empty && at > io.stream.clock.now();
         match (stays, rests) {
-            (true, false) => self.ask(slot, whom, io),
+            (true, false) => self.ask(slot, whom, io).map(|_| Step::Receives),
             (_, true) => {
                 (self.state, self.answer) = (State::Resting(at), StreamReader::default());
                 if !stays {
                     self.stream.close();
                 }
-                Ok(Step::Same)
+                Ok(Step::Receives)
             }
             (false, false) => Ok(Step::Ended),
         }
@@ -468,6 +527,11 @@ impl Receiving {
         self.messages = Messages::default();
     }
 
+    /// When the present attempt to connect began.
+    pub fn began(&self) -> Nanos {
+        self.stream.began()
+    }
+
     /// The connection is no more; when it is to be made again, if it is.
     pub fn pause(&mut self, at: Nanos, io: &mut Io) -> Nanos {
         self.close();
@@ -482,6 +546,7 @@ impl Receiving {
     /// Forgets the connection and what was on its way.
     fn close(&mut self) {
         self.stream.close();
+        self.has_answered = false;
         self.answer = StreamReader::default();
         self.body = Vec::new();
         self.out.clear();
@@ -503,7 +568,7 @@ fn since(next: &NextPollPlan, body: &[u8]) -> Option<String> {
         };
     }
     match value {
-        Value::String(text) => Some(text.clone()),
+        Value::String(text) => Some(text.clone()).filter(|text| text.len() <= LONGEST_SINCE),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     }

@@ -51,8 +51,9 @@ impl Requests {
         request: Option<&RequestPlan>,
     ) -> io::Result<Requests> {
         let request = request.ok_or_else(|| io::Error::other("the plan says no request"))?.clone();
+        let is_secured = plan.platform.address.as_ref().is_some_and(|address| address.wire.tls);
         Ok(Requests {
-            heads: Heads::new(plan, host, request),
+            heads: Heads::new(plan, (host, is_secured), request),
             says_message: true,
             contents: Contents::new(plan, run).in_context(run_context),
             content: Vec::new(),

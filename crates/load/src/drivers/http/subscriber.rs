@@ -20,6 +20,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
+/// A poll that is not refused within this time is one that waits.
+const SETTLED: Nanos = Nanos::from_millis(100);
 /// Names the stream of random numbers in pauses and requests.
 const STREAM: u64 = 0x7265_6365_6976_6500;
 
@@ -55,6 +57,7 @@ struct Subscriber {
 enum Timer {
     Late,
     Ask,
+    Settled,
     Reconnect,
 }
 
@@ -72,10 +75,11 @@ impl SubscriberDriver {
         // What lies below other protocols lies not below these requests, as with queries.
         let tls = plan.connection.transport.tls.clone().filter(|_| plan.protocol() == Protocol::Http);
         let headers = role.request.headers.iter().map(|(_, value)| value);
-        let mut texts = headers.chain([&role.request.path, &role.request.body]);
+        let next = role.polls.iter().filter_map(|polls| polls.next.as_ref()).map(|next| &next.path);
+        let mut texts = headers.chain([&role.request.path, &role.request.body]).chain(next);
         let io = Io {
+            heads: Heads::new(plan, (host(plan, address), tls.is_some()), role.request.clone()),
             stream: StreamIo::new(context, &TransportPlan { tls, websocket: None }, READ_SIZE)?,
-            heads: Heads::new(plan, host(plan, address), role.request.clone()),
             has_token: texts.any(|text| text.has(&|piece| *piece == Piece::Token)),
             role: role.clone(),
             run: run.to_string(),
@@ -147,8 +151,16 @@ impl SubscriberDriver {
     fn stepped(&mut self, slot: u32, outcome: Result<Step, String>, events: &mut Vec<Event>) {
         match outcome {
             Ok(Step::Same) => {}
+            // A refusal comes sooner than what a poll waits for.
+            Ok(Step::Asked) => {
+                let settled = self.io.stream.clock.now() + SETTLED;
+                if self.connections.get(slot as usize).is_some_and(|connection| !connection.is_counted) {
+                    self.timers.set(settled, slot, Timer::Settled);
+                }
+            }
             Ok(Step::Receives) => self.count(slot, events),
             Ok(Step::Ended) => {
+                self.count(slot, events);
                 self.open(slot, events);
                 return;
             }
@@ -173,7 +185,9 @@ impl SubscriberDriver {
         if own.counted == self.width {
             let again = std::mem::replace(&mut own.was_ready, true);
             own.is_ready = true;
-            events.push(Event::Ready { client, took: at - own.began, again });
+            // The pause before is none of connecting.
+            let began = if again { connection.began() } else { own.began };
+            events.push(Event::Ready { client, took: at - began, again });
         }
     }
 
@@ -183,15 +197,15 @@ impl SubscriberDriver {
         let reason = self.io.view.hide_captured(reason, (whom.device, whom.subscriber));
         let Some(connection) = self.connections.get_mut(slot as usize) else { return };
         let Some(own) = self.subscribers.get_mut((slot / self.width) as usize) else { return };
-        if std::mem::take(&mut connection.is_counted) {
-            own.counted -= 1;
-        }
-        if std::mem::take(&mut own.is_ready) {
-            own.began = at;
-            events.push(Event::Disconnected { client, at, reason });
-        } else {
-            events.push(Event::ConnectFailed { client, reason, lasting: false });
-        }
+        let was_counted = std::mem::take(&mut connection.is_counted);
+        own.counted -= u32::from(was_counted);
+        let was_ready = std::mem::take(&mut own.is_ready);
+        events.push(match (was_ready, was_counted) {
+            (true, _) => Event::Disconnected { client, at, reason },
+            // Another one was lost before.
+            (false, true) => Event::Incident { reason },
+            (false, false) => Event::ConnectFailed { client, reason, lasting: false },
+        });
         if own.was_ready {
             let again = connection.pause(at, &mut self.io);
             self.timers.set(again, slot, Timer::Reconnect);
@@ -228,6 +242,7 @@ impl SubscriberDriver {
                         self.open(slot, events);
                     }
                 }
+                (Timer::Settled, State::Receiving) => self.count(slot, events),
                 (Timer::Late, _) if connection.watched == at => {
                     connection.watched = Nanos::MAX;
                     match connection.deadline(&self.io) {

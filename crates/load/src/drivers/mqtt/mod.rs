@@ -4,6 +4,7 @@ mod connection;
 mod flight;
 mod notified;
 mod session;
+mod users;
 
 use super::readiness::Ready;
 use super::stream::StreamIo;
@@ -24,6 +25,7 @@ use session::Settings;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use users::Users;
 
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 256 * 1024;
@@ -60,6 +62,8 @@ struct Io {
     mqtt: MqttPlan,
     connection: ConnectionPlan,
     run: RunId,
+    /// Who clients say they are.
+    users: Users,
     contents: Contents,
     work: Nanos,
     timers: Timers<Timer>,
@@ -154,6 +158,7 @@ impl MqttDriver {
             mqtt: plan.mqtt.clone(),
             connection: plan.connection.clone(),
             run,
+            users: Users::of(context),
             contents: Contents::new(plan, run).in_context(run_context),
             work: plan.subscribers.work,
             timers: Timers::new(),

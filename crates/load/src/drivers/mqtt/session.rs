@@ -5,6 +5,7 @@
 mod opening;
 
 use super::flight::{Flight, Message};
+use super::users::User;
 use crate::driver::Client;
 use crate::drivers::words;
 pub use opening::closed_at_once;
@@ -188,8 +189,8 @@ impl Session {
         self.settings.expiry.is_some()
     }
 
-    /// Writes CONNECT. The client id names run, role and number.
-    pub fn connect(&mut self, run: RunId, out: &mut Vec<u8>) -> Result<(), String> {
+    /// Writes CONNECT, as that user, or as the one of the run. The client id names run, role and number.
+    pub fn connect(&mut self, run: RunId, user: Option<&User>, out: &mut Vec<u8>) -> Result<(), String> {
         let client_id = match self.client {
             Client::Device(device) => format!("plm-{run}-d{device}"),
             Client::Subscriber(subscriber) => format!("plm-{run}-s{subscriber}"),
@@ -208,6 +209,13 @@ impl Session {
             payload: will.1.as_bytes(),
             properties: Properties::List(&will_properties),
         });
+        let (username, password) = match user {
+            Some(user) => (Some(user.name.as_str()), user.password.as_deref()),
+            None => {
+                let password = self.settings.password.as_ref().map(|secret| secret.0.as_bytes());
+                (self.settings.username.as_deref(), password)
+            }
+        };
         let connect = Connect {
             version: self.settings.version,
             client_id: &client_id,
@@ -215,8 +223,8 @@ impl Session {
             clean_start: !self.is_persistent() || (self.fresh && version == Version::V5),
             keep_alive: (self.settings.keep_alive.as_secs_f64().ceil() as u64).min(u64::from(u16::MAX))
                 as u16,
-            username: self.settings.username.as_deref(),
-            password: self.settings.password.as_ref().map(|secret| secret.0.as_bytes()),
+            username,
+            password,
             will,
             properties: Properties::List(&properties),
         };

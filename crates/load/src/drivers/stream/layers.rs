@@ -69,7 +69,7 @@ impl Transport {
         };
         let websocket = self.websocket.as_ref().map(|plan| {
             let masks = random(self.seed, &[MASKS, u64::from(client), u64::from(connection)]);
-            let wish = Wish { subprotocol: Some(SUBPROTOCOL.to_owned()), headers: String::new() };
+            let wish = Wish { subprotocol: Some(SUBPROTOCOL.to_owned()), ..Wish::default() };
             (Arc::clone(plan), WebSocket::new(masks, wish))
         });
         let some = tls.is_some() || websocket.is_some();
@@ -241,7 +241,7 @@ impl Layers {
 }
 
 /// A session reads bytes, whatever messages they came in.
-fn binary_alone(opcode: Opcode, _: &mut Vec<u8>) -> Result<(), String> {
+fn binary_alone(opcode: Opcode, _: &mut Vec<u8>, _: usize) -> Result<(), String> {
     match opcode {
         Opcode::Text => Err("the platform sent text over the WebSocket, where MQTT is binary".into()),
         _ => Ok(()),

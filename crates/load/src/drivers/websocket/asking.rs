@@ -2,7 +2,7 @@
 
 use crate::driver::Client;
 use crate::drivers::DriverContext;
-use crate::drivers::stream::layers::websocket::Wish;
+use crate::drivers::stream::layers::websocket::{Compression, Wish};
 use crate::drivers::whom::{Whom, variables};
 use crate::run_context::View;
 use plimsoll_scenario::plan::{Piece, Template, WebSocketPlan, WebSocketRole};
@@ -18,6 +18,7 @@ const MASKS: u64 = 0x706c_6169_6e77_7300;
 pub struct Asking {
     headers: Vec<(String, Template)>,
     subprotocol: Option<String>,
+    compression: Option<Compression>,
     /// What lets clients in over Socket.IO.
     auth: Option<Template>,
     /// Whether the access token stands in them.
@@ -50,6 +51,7 @@ impl Asking {
             has_token: texts.any(|text| text.has(&|piece| *piece == Piece::Token)),
             auth: role.socket_io.as_ref().map(|socket_io| socket_io.auth.clone()),
             subprotocol: role.subprotocol.clone(),
+            compression: role.is_compressed.then(Compression::default),
             run: run.to_string(),
             view: View::of(run_context),
             random: random(plan.seed, &[STREAM, u64::from(share.index)]),
@@ -73,7 +75,8 @@ impl Asking {
             Client::Subscriber(number) => u64::from(number) | 1 << 32,
         };
         let masks = random(seed, &[MASKS, number, u64::from(connection)]);
-        let wish = Wish { subprotocol: self.subprotocol.clone(), headers };
+        let (subprotocol, compression) = (self.subprotocol.clone(), self.compression.clone());
+        let wish = Wish { subprotocol, headers, compression };
         let auth = self.auth.as_ref().map(|auth| {
             let (numbers, mut text) = (&mut self.random, Vec::new());
             auth.render(&variables((&self.run, &self.view), whom), &mut || numbers.bits(), &mut text);

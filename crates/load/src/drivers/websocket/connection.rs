@@ -3,12 +3,13 @@
 use super::asking::Asked;
 use crate::driver::{Client, Event, Traffic};
 use crate::drivers::socket::Interest;
-use crate::drivers::stream::layers::websocket::WebSocket;
+use crate::drivers::stream::layers::websocket::{LARGEST_MESSAGE, WebSocket};
 use crate::drivers::stream::outgoing::{Mark, Outgoing};
 use crate::drivers::stream::{Backoff, Stream, StreamIo};
-use plimsoll_codec::hiding::cut;
+
+use crate::drivers::words;
 use plimsoll_codec::socket_io::{self, Packet};
-use plimsoll_codec::websocket::Opcode;
+use plimsoll_codec::websocket::{Opcode, header_length};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::WebSocketPlan;
 use plimsoll_stats::distribution::Random;
@@ -18,12 +19,7 @@ use rustix::event::epoll::EventFlags;
 pub const READ_SIZE: usize = 256 * 1024;
 /// Readings of one socket before others get their turn.
 const READINGS: usize = 4;
-/// Largest message that a platform may send us, twice the largest content of a scenario; a longer one is a lie or an
-/// attack, and would have to be kept in memory until it is whole.
-const LARGEST_MESSAGE: usize = 2 * 1024 * 1024;
 
-/// Characters of a refusal that are shown.
-const REFUSAL: usize = 100;
 /// Bytes before an event of Socket.IO at most: its type, and a number.
 const LONGEST_EVENT_HEAD: usize = 12;
 
@@ -51,8 +47,18 @@ pub enum State {
 /// When something was received, and how long it could be read before, where that is known.
 pub type Stamp = (Nanos, Option<Nanos>);
 
-/// What each whole message is given to, with the message of ours that it acknowledges, where the framing says so.
-pub type Taker<'a> = dyn FnMut(&mut Vec<u8>, Option<u32>, Stamp) + 'a;
+/// What is known of a message beside its content.
+#[derive(Clone, Copy)]
+pub struct Came {
+    pub stamp: Stamp,
+    /// Its bytes on the way, with the head of its frame.
+    pub wire_bytes: usize,
+    /// The message of ours that it acknowledges, where the framing says so.
+    pub acknowledges: Option<u32>,
+}
+
+/// What each whole message is given to.
+pub type Taker<'a> = dyn FnMut(&mut Vec<u8>, Came) + 'a;
 
 /// See the module.
 pub struct Connection {
@@ -68,6 +74,8 @@ pub struct Connection {
     partial: Vec<u8>,
     /// The generation of the access token that was said last over it, in the request or in a message; `None` where none was.
     pub token: Option<u64>,
+    /// Whether Socket.IO did not let the client in.
+    is_refused: bool,
     /// When the WebSocket was there.
     opened_at: Nanos,
     backoff: Backoff,
@@ -88,6 +96,7 @@ impl Connection {
             out: Outgoing::default(),
             partial: Vec::new(),
             token: None,
+            is_refused: false,
             opened_at: Nanos::ZERO,
             backoff: Backoff::new(pauses),
             was_ready: false,
@@ -137,14 +146,15 @@ impl Connection {
         io: &mut StreamIo,
     ) -> Result<(), String> {
         self.state = State::Connecting;
-        (self.token, self.auth) = (token, auth);
+        (self.token, self.auth, self.is_refused) = (token, auth, false);
         self.websocket = Some(WebSocket::new(masks, wish));
         self.stream.open(slot, client, io)
     }
 
-    /// The access token that the request was refused for, by its generation.
+    /// The access token that the request was refused for, or the client over Socket.IO, by its generation.
     pub fn refused_token(&self) -> Option<u64> {
-        self.token.filter(|_| self.websocket.as_ref().is_some_and(WebSocket::is_unauthorized))
+        let is_unauthorized = self.websocket.as_ref().is_some_and(WebSocket::is_unauthorized);
+        self.token.filter(|_| is_unauthorized || self.is_refused)
     }
 
     /// Why it was not there in time, for people.
@@ -270,10 +280,14 @@ impl Connection {
     ) -> Result<(), String> {
         let Some(websocket) = &mut self.websocket else { return Ok(()) };
         let mut socket_io = self.auth.as_ref().map(|_| SocketIo::default());
-        let mut each = |_, content: &mut Vec<u8>| {
+        let mut each = |opcode, content: &mut Vec<u8>, length: usize| {
+            let wire_bytes = header_length(length, false) + length;
+            let came = Came { stamp: at, wire_bytes, acknowledges: None };
             match &mut socket_io {
-                None => taker(content, None, at),
-                Some(socket_io) => socket_io.take(content, at, taker)?,
+                None => taker(content, came),
+                // Attachments of binary events have no framing of their own.
+                Some(_) if opcode == Opcode::Binary => {}
+                Some(socket_io) => socket_io.take(content, came, taker)?,
             }
             content.clear();
             Ok(())
@@ -285,7 +299,8 @@ impl Connection {
         }
         if let (Some(socket_io), Some(auth)) = (socket_io, &self.auth) {
             let mut answers = Vec::new();
-            if socket_io.is_opened {
+            self.is_refused |= socket_io.is_refused;
+            if socket_io.is_opened && self.state == State::Joining {
                 socket_io::connect(auth, &mut answers);
                 websocket.message(Opcode::Text, &answers, self.out.bytes());
             }
@@ -443,6 +458,7 @@ impl Connection {
 struct SocketIo {
     is_opened: bool,
     is_connected: bool,
+    is_refused: bool,
     pings: u32,
 }
 
@@ -451,8 +467,8 @@ impl SocketIo {
     ///
     /// # Errors
     /// The platform does not let the client in, or closes: why, for people.
-    fn take(&mut self, content: &mut Vec<u8>, at: Stamp, taker: &mut Taker<'_>) -> Result<(), String> {
-        let (json, acknowledged) = match Packet::read(content) {
+    fn take(&mut self, content: &mut Vec<u8>, came: Came, taker: &mut Taker<'_>) -> Result<(), String> {
+        let (json, acknowledges) = match Packet::read(content) {
             Packet::Event(json) => (json.len(), None),
             Packet::Acknowledged(number, json) => (json.len(), Some(number)),
             Packet::Opened => return Ok(self.is_opened = true),
@@ -460,13 +476,13 @@ impl SocketIo {
             Packet::Ping => return Ok(self.pings += 1),
             Packet::Closed => return Err("the platform closed the connection of Socket.IO".into()),
             Packet::Refused(said) => {
-                let said = cut(&String::from_utf8_lossy(said), REFUSAL);
-                return Err(format!("the client was not let in: the platform answered {said}"));
+                self.is_refused = true;
+                return Err(format!("the client was not let in{}", words::own(said)));
             }
             Packet::Other => return Ok(()),
         };
         content.drain(..content.len() - json);
-        taker(content, acknowledged, at);
+        taker(content, Came { acknowledges, ..came });
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! One device's WebSocket: what it says at first, its messages, and what answers them.
 
-use super::connection::{Connection, Stamp, State};
+use super::connection::{Came, Connection, State};
 use super::opening::Speaker;
 use super::unanswered::Unanswered;
 use super::{Io, Timer};
@@ -8,7 +8,6 @@ use crate::driver::{Client, Event, Traffic};
 use crate::drivers::answers::Answer;
 use crate::drivers::stream::outgoing::Mark;
 use crate::drivers::whom::Whom;
-use plimsoll_codec::websocket::header_length;
 use plimsoll_model::Nanos;
 use rustix::event::epoll::EventFlags;
 use std::collections::VecDeque;
@@ -164,10 +163,10 @@ impl Device {
         let (whom, place, is_opening) = (self.whom(), self.place, self.connection.state == State::Opening);
         let (device, unanswered, token) = (self.number, &mut self.unanswered, self.connection.token);
         let (mut came, mut traffic) = (std::mem::take(&mut io.came), Traffic::default());
-        let Io { contents, answers, opening, tag, wanted, stream, is_unanswered, acknowledges, .. } =
+        let Io { contents, answers, opening, tag, wanted, stream, is_unanswered, are_acknowledged, .. } =
             &mut *io;
         let mut let_in: Option<(Nanos, Result<(), String>)> = None;
-        let mut taker = |content: &mut Vec<u8>, acknowledged: Option<u32>, (at, lag): Stamp| {
+        let mut taker = |content: &mut Vec<u8>, Came { stamp: (at, lag), wire_bytes, acknowledges }: Came| {
             if is_opening && let_in.is_none() {
                 let_in = opening.read(place, speaker(&|_| whom), token, content).map(|verdict| (at, verdict));
                 if let_in.is_some() {
@@ -175,15 +174,15 @@ impl Device {
                 }
             }
             let (answered, refused) = match answers {
-                _ if acknowledged.is_some() => {
-                    (acknowledged.and_then(|named| unanswered.of_name(named)), None)
+                _ if acknowledges.is_some() => {
+                    (acknowledges.and_then(|named| unanswered.of_name(named)), None)
                 }
                 Some(answers) => match answers.read(device, content) {
                     Some(Answer { sequence: Some(named), refused }) => (unanswered.of_name(named), refused),
                     Some(Answer { sequence: None, refused }) => (unanswered.oldest(), refused),
                     None => (None, None),
                 },
-                None if *is_unanswered || *acknowledges => (None, None),
+                None if *is_unanswered || *are_acknowledged => (None, None),
                 None => {
                     let marker = contents.marker(content).filter(|marker| marker.run == *tag);
                     // With the marker of another device it is somebody else's.
@@ -194,8 +193,7 @@ impl Device {
             };
             let refused = refused.map(|reason| opening.hide(reason, whom));
             if answered.is_some() {
-                let length = content.len();
-                traffic.answers.add(header_length(length, false) + length, length);
+                traffic.answers.add(wire_bytes, content.len());
             }
             came.push(match (answered, refused) {
                 (Some(sequence), None) => Event::Acknowledged { device, sequence, at },
@@ -280,7 +278,7 @@ impl Device {
             io.content.clear();
             io.contents.refresh();
             io.contents.render(self.number, sequence, &mut io.content);
-            let acknowledged = io.acknowledges.then_some(sequence);
+            let acknowledged = io.are_acknowledged.then_some(sequence);
             self.connection.message(io.opcode, &io.content, Some(sequence), acknowledged);
         }
     }

@@ -63,7 +63,7 @@ struct Io {
     /// Whether no message is answered.
     is_unanswered: bool,
     /// Whether Socket.IO acknowledges each message.
-    acknowledges: bool,
+    are_acknowledged: bool,
     asking: Asking,
     opening: Opening,
     /// What our messages are: text where the content is.
@@ -103,7 +103,7 @@ impl WebSocketDriver {
         // Messages are ours to cut, so that only TLS lies below.
         let below = TransportPlan { tls, websocket: None };
         let owned = share.numbers(plan.devices);
-        let acknowledges = role.socket_io.as_ref().is_some_and(|socket_io| socket_io.acknowledges);
+        let are_acknowledged = role.socket_io.as_ref().is_some_and(|socket_io| socket_io.acknowledges);
         let opcode = match plan.message.marker {
             MarkerForm::Binary => Opcode::Binary,
             MarkerForm::Ascii | MarkerForm::Integer => Opcode::Text,
@@ -114,7 +114,7 @@ impl WebSocketDriver {
             contents: Contents::new(plan, run).in_context(run_context),
             answers: Answers::of(plan, run),
             is_unanswered: role.is_unanswered,
-            acknowledges,
+            are_acknowledged,
             asking: Asking::new(context, role),
             opening: Opening::new(context, &role.opening),
             opcode,
@@ -126,7 +126,7 @@ impl WebSocketDriver {
             came: Vec::new(),
             random: random(plan.seed, &[PAUSES, u64::from(share.index)]),
         };
-        let are_named = acknowledges || io.answers.as_ref().is_some_and(Answers::are_named);
+        let are_named = are_acknowledged || io.answers.as_ref().is_some_and(Answers::are_named);
         let device = |number| Device::new(number, plan.connection.reconnect, Unanswered::new(are_named));
         let devices = owned.map(device).collect();
         Ok(WebSocketDriver { share, devices, io })

@@ -1,7 +1,7 @@
 //! Subscribers that receive over WebSockets of their own: each says at first what it wants, and what comes with markers is delivered.
 
 use super::asking::{self, Asking};
-use super::connection::{Connection, READ_SIZE, Stamp, State};
+use super::connection::{Came, Connection, READ_SIZE, State};
 use super::opening::{Opening, Speaker};
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
@@ -12,7 +12,6 @@ use crate::drivers::whom::{Following, Whom};
 use crate::drivers::{DriverContext, Part};
 use crate::notification::notify;
 use crate::share::Share;
-use plimsoll_codec::websocket::header_length;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{TransportPlan, WebSocketPlan, WebSocketRole};
 use plimsoll_stats::distribution::{Random, random};
@@ -117,11 +116,12 @@ impl SubscriberDriver {
         }
         let speaker = Speaker { devices: self.following.followed(), whom: &whom };
         let (place, is_opening) = (own.place, own.connection.state == State::Opening);
+        let is_let_in = own.connection.state == State::Ready;
         let token = own.connection.token;
         let mut let_in: Option<(Nanos, Result<(), String>)> = None;
         let (mut came, mut traffic) = (std::mem::take(&mut self.came), Traffic::default());
         let (opening, contents) = (&self.opening, &self.contents);
-        let mut taker = |content: &mut Vec<u8>, _: Option<u32>, stamp: Stamp| {
+        let mut taker = |content: &mut Vec<u8>, Came { stamp, wire_bytes, .. }: Came| {
             if is_opening && let_in.is_none() {
                 let_in = opening.read(place, speaker, token, content).map(|verdict| (stamp.0, verdict));
                 if let_in.is_some() {
@@ -129,9 +129,8 @@ impl SubscriberDriver {
                 }
             }
             // What has no marker before the subscriber is ready is an answer or a greeting.
-            if !is_opening || contents.marker(content).is_some() {
-                let length = content.len();
-                traffic.notifications.add(header_length(length, false) + length, length);
+            if is_let_in || contents.marker(content).is_some() {
+                traffic.notifications.add(wire_bytes, content.len());
                 notify(contents, subscriber, stamp, content, &mut came);
             }
         };
@@ -186,6 +185,7 @@ impl SubscriberDriver {
                 if own.connection.out.is_empty() && std::mem::take(&mut own.is_said) {
                     let at = self.stream.clock.now();
                     events.push(own.connection.let_in(client, at, self.stream.pauses));
+                    own.connection.tell_urgency(false, &mut self.stream);
                 }
             }
         }

@@ -87,6 +87,7 @@ impl Compiler<'_> {
             ("options", !written.options.is_empty(), "HTTP has no options"),
             ("retry", !written.retry.is_empty(), "subscribers ask again by themselves"),
             ("retry_lost", written.retry_lost, "subscribers ask again by themselves"),
+            ("method", written.method == "HEAD", "the answer to HEAD has no body"),
         ];
         for (key, _, message) in means_nothing.into_iter().filter(|(_, is_there, _)| *is_there) {
             self.error(&format!("{path}.{key}"), message, "remove it".into());
@@ -102,7 +103,8 @@ impl Compiler<'_> {
 
 /// Whether a text has the number of a device, or what a step captured for one.
 pub(super) fn is_about_a_device(text: &Template, captured: &[CapturedName]) -> bool {
-    let is_of_device = |name: &str| captured.iter().any(|own| own.name == name && own.each == Each::Device);
+    let is_of_one = |each: Each| matches!(each, Each::Device | Each::Pair);
+    let is_of_device = |name: &str| captured.iter().any(|own| own.name == name && is_of_one(own.each));
     text.has(&|piece| match piece {
         Piece::Device => true,
         Piece::Captured(_, name) => is_of_device(name),

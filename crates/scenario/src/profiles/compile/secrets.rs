@@ -1,6 +1,6 @@
 //! Which captured values are secret: those that requests have in the places of credentials.
 
-use crate::plan::{CaptureFrom, Piece, ReceiveRole, RolePlan};
+use crate::plan::{CaptureFrom, HttpReceiveRole, Piece, PollPlan, ReceiveRole, RolePlan, Template};
 use plimsoll_codec::credentials::names_secret;
 
 /// Whether a captured value is secret by its name, or by the place in the answer where it stood.
@@ -29,23 +29,39 @@ pub(super) fn slots(plan: &RolePlan) -> Vec<usize> {
     for request in requests {
         let headers = request.headers.iter().filter(|(name, _)| names_secret(name));
         slots.extend(headers.flat_map(|(_, value)| &value.pieces).filter_map(captured));
-        let before = [None].into_iter().chain(request.path.pieces.iter().map(Some));
-        let in_parameters = before.zip(&request.path.pieces).filter(|(before, _)| match before {
-            Some(Piece::Text(text)) => {
-                let parameter = text.rsplit(['?', '&']).next().and_then(|last| last.strip_suffix('='));
-                parameter.is_some_and(names_secret)
-            }
-            _ => false,
-        });
-        slots.extend(in_parameters.filter_map(|(_, piece)| captured(piece)));
+        slots.extend(in_parameters(&request.path));
     }
+    if let Some(ReceiveRole::Http(HttpReceiveRole {
+        polls: Some(PollPlan { next: Some(next), .. }), ..
+    })) = &plan.receives
+    {
+        slots.extend(in_parameters(&next.path));
+    }
+    let users = [&plan.device.user, &plan.subscriber_user].into_iter().flatten();
+    let passwords = users.filter_map(|user| user.password.as_ref());
+    slots.extend(passwords.flat_map(|password| &password.pieces).filter_map(captured));
     // What lets a WebSocket in has its credentials in messages, whose keys are not looked at.
     let openings = [Some(&plan.device.websocket), websocket].into_iter().flatten();
     for role in openings {
         let headers = role.headers.iter().filter(|(name, _)| names_secret(name));
         slots.extend(headers.flat_map(|(_, value)| &value.pieces).filter_map(captured));
+        let auth = role.socket_io.iter().flat_map(|socket_io| &socket_io.auth.pieces);
+        slots.extend(auth.filter_map(captured));
     }
     slots
+}
+
+/// The slots of captured values that are parameters of a query with the name of a credential.
+fn in_parameters(path: &Template) -> Vec<usize> {
+    let before = [None].into_iter().chain(path.pieces.iter().map(Some));
+    let secret = before.zip(&path.pieces).filter(|(before, _)| match before {
+        Some(Piece::Text(text)) => {
+            let parameter = text.rsplit(['?', '&']).next().and_then(|last| last.strip_suffix('='));
+            parameter.is_some_and(names_secret)
+        }
+        _ => false,
+    });
+    secret.filter_map(|(_, piece)| captured(piece)).collect()
 }
 
 /// The slot of a captured value.

@@ -2,7 +2,7 @@
 
 use super::receives::{OF_RECEIVER, is_about_a_device};
 use super::{Compiler, OF_DEVICE, is_http_token};
-use crate::plan::{CapturedName, OpeningPlan, Protocol, SocketIoPlan, WebSocketRole};
+use crate::plan::{CapturedName, OpeningPlan, Piece, Protocol, SocketIoPlan, Template, WebSocketRole};
 use crate::profiles::roles::{Device, FramingConfig, WebSocketConfig};
 use plimsoll_codec::socket_io;
 
@@ -48,9 +48,11 @@ impl Compiler<'_> {
             self.error("subscriber.websocket.answered", "subscribers send no messages", help);
         }
         let role = self.websocket(written, ("subscriber.websocket", OF_RECEIVER), captured);
-        for (name, _) in role.headers.iter().filter(|(_, value)| is_about_a_device(value, captured)) {
+        let headers = role.headers.iter().map(|(name, value)| (format!("headers.{name}"), value));
+        let auth = role.socket_io.as_ref().map(|socket_io| ("auth".to_owned(), &socket_io.auth));
+        for (key, _) in headers.chain(auth).filter(|(_, value)| is_about_a_device(value, captured)) {
             let help = "say it in a message of `opening`".to_owned();
-            let at = format!("subscriber.websocket.headers.{name}");
+            let at = format!("subscriber.websocket.{key}");
             self.error(&at, "a subscriber has one connection for all devices", help);
         }
         role
@@ -97,6 +99,9 @@ impl Compiler<'_> {
         for (position, said) in written.opening.iter().enumerate() {
             let path = format!("{path}.opening.{position}");
             let message = self.template(&said.message, variables, &format!("{path}.message"), captured);
+            if is_socket_io {
+                self.check_event(&message, &format!("{path}.message"));
+            }
             let answer =
                 said.answer.as_ref().map(|answer| self.opening_answer(answer, variables, &path, captured));
             let of_each_device = is_about_a_device(&message, captured);
@@ -107,9 +112,20 @@ impl Compiler<'_> {
             path: own_path,
             subprotocol,
             headers,
+            is_compressed: written.compression,
             socket_io,
             opening,
             is_unanswered: false,
+        }
+    }
+
+    /// Over Socket.IO each message is an array of JSON.
+    pub(super) fn check_event(&mut self, message: &Template, path: &str) {
+        let is_array =
+            matches!(message.pieces.first(), Some(Piece::Text(text)) if text.trim_start().starts_with('['));
+        if !is_array {
+            let help = "write it such as `[\"name\",{...}]`".to_owned();
+            self.error(path, "an event of Socket.IO is an array of JSON", help);
         }
     }
 }

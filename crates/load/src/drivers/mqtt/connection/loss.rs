@@ -11,6 +11,7 @@ impl Connection {
     pub(super) fn failed(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
         let at = io.stream.clock.now();
         let was_ready = self.state == State::Ready;
+        let reason = io.users.hide(reason, self.client);
         let lasting = std::mem::take(&mut self.is_refused);
         let sealed = self.sealed();
         // The last words of TLS: they tell the platform what was wrong with it.

@@ -39,7 +39,8 @@ impl Connection {
     /// MQTT begins.
     pub(super) fn handshake(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
         self.state = State::Handshaking;
-        if let Err(reason) = self.session.connect(io.run, self.out.bytes()) {
+        let user = io.users.user(self.client);
+        if let Err(reason) = self.session.connect(io.run, user.as_ref(), self.out.bytes()) {
             self.failed(slot, reason, io, events);
         }
     }

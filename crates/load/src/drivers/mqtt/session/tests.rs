@@ -106,7 +106,7 @@ fn a_session_that_the_platform_has_lost_gives_up_what_was_in_flight() {
 fn a_session_asks_to_be_kept_and_says_when_it_is_not_needed_any_more() {
     let mut session = persistent(Version::V5, QoS::AtLeastOnce);
     let mut out = Vec::new();
-    session.connect(RunId::from_bits(7), &mut out).unwrap();
+    session.connect(RunId::from_bits(7), None, &mut out).unwrap();
     match Packet::decode(Version::V5, &out).unwrap() {
         Packet::Connect(connect) => {
             assert!(!connect.clean_start, "it was connected before");

@@ -1,10 +1,16 @@
 //! The client's side of one WebSocket (RFC 6455), without I/O: the handshake, messages both ways, pings answered, the end
 //! told.
 
-use plimsoll_codec::websocket::{Event, Opcode, Reader, Refusal, Request, encode_frame};
+use plimsoll_codec::websocket::{
+    Deflate, Event, Opcode, Reader, Refusal, Request, encode_compressed, encode_frame,
+};
 use plimsoll_scenario::plan::WebSocketPlan;
 use plimsoll_stats::distribution::Random;
+use std::sync::{Arc, Mutex, PoisonError};
 
+/// Largest message that a platform may send us, twice the largest content of a scenario; a longer one is a lie or an
+/// attack, and would have to be kept in memory until it is whole.
+pub const LARGEST_MESSAGE: usize = 2 * 1024 * 1024;
 /// The code of an orderly end (RFC 6455 section 7.4.1).
 const NORMAL: u16 = 1000;
 
@@ -21,16 +27,30 @@ pub struct WebSocket {
 }
 
 /// What is asked for beside host and path.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Wish {
     /// What is spoken over it, where that has a name.
     pub subprotocol: Option<String>,
     /// Further header fields, each with the end of its line.
     pub headers: String,
+    /// What compresses messages; `None` where they go as they are.
+    pub compression: Option<Compression>,
 }
 
-/// What a whole message is given to: its kind, and its content, which it may take. An error ends the connection.
-pub type Taker<'a> = dyn FnMut(Opcode, &mut Vec<u8>) -> Result<(), String> + 'a;
+/// What compresses and decompresses the messages of all connections of a thread.
+#[derive(Clone, Default)]
+pub struct Compression(Arc<Mutex<Deflate>>);
+
+impl Compression {
+    fn with<T>(&self, work: impl FnOnce(&mut Deflate) -> T) -> T {
+        // Each message begins anew, whatever was left.
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What a whole message is given to: its kind, its content, which it may take, and the bytes that the content had on the way. An error
+/// ends the connection.
+pub type Taker<'a> = dyn FnMut(Opcode, &mut Vec<u8>, usize) -> Result<(), String> + 'a;
 
 impl WebSocket {
     /// Before the request. Key and masks come from the generator.
@@ -38,10 +58,11 @@ impl WebSocket {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&masks.bits().to_be_bytes());
         key[8..].copy_from_slice(&masks.bits().to_be_bytes());
+        let reader = Reader::of_server();
         WebSocket {
             key,
             answer: Some(Vec::new()),
-            reader: Reader::of_server(),
+            reader: if wish.compression.is_some() { reader.compressed() } else { reader },
             masks,
             wish,
             is_unauthorized: false,
@@ -59,12 +80,13 @@ impl WebSocket {
     }
 
     fn asked<'a>(&'a self, plan: &'a WebSocketPlan) -> Request<'a> {
-        let Wish { subprotocol, headers } = &self.wish;
+        let Wish { subprotocol, headers, compression } = &self.wish;
         Request {
             host: &plan.host,
             path: &plan.path,
             subprotocol: subprotocol.as_deref(),
             headers,
+            compression: compression.is_some(),
             key: self.key,
         }
     }
@@ -120,7 +142,19 @@ impl WebSocket {
             rest = rest.get(taken..).unwrap_or_default();
             match event {
                 None | Some(Event::Pong(_)) => {}
-                Some(Event::Message(opcode)) => taker(opcode, content)?,
+                Some(Event::Message(opcode)) => {
+                    let length = content.len();
+                    taker(opcode, content, length)?;
+                }
+                Some(Event::Compressed(opcode)) => {
+                    let Some(compression) = &self.wish.compression else { continue };
+                    let (length, mut clear) = (content.len(), Vec::new());
+                    let read =
+                        |deflate: &mut Deflate| deflate.decompress(content, LARGEST_MESSAGE, &mut clear);
+                    compression.with(read).map_err(|error| error.to_string())?;
+                    *content = clear;
+                    taker(opcode, content, length)?;
+                }
                 Some(Event::Ping(echoed)) => {
                     encode_frame(Opcode::Pong, true, Some(key(&mut self.masks)), echoed, out);
                 }
@@ -139,7 +173,15 @@ impl WebSocket {
 
     /// Appends one message.
     pub fn message(&mut self, opcode: Opcode, bytes: &[u8], out: &mut Vec<u8>) {
-        encode_frame(opcode, true, Some(key(&mut self.masks)), bytes, out);
+        let key = Some(key(&mut self.masks));
+        match &self.wish.compression {
+            None => encode_frame(opcode, true, key, bytes, out),
+            Some(compression) => {
+                let mut compressed = Vec::new();
+                compression.with(|deflate| deflate.compress(bytes, &mut compressed));
+                encode_compressed(opcode, key, &compressed, out);
+            }
+        }
     }
 
     /// Appends a close.
@@ -175,12 +217,12 @@ mod tests {
         .into_bytes()
     }
 
-    fn any(_: Opcode, _: &mut Vec<u8>) -> Result<(), String> {
+    fn any(_: Opcode, _: &mut Vec<u8>, _: usize) -> Result<(), String> {
         Ok(())
     }
 
     fn open() -> WebSocket {
-        let wish = Wish { subprotocol: Some("mqtt".into()), headers: String::new() };
+        let wish = Wish { subprotocol: Some("mqtt".into()), ..Wish::default() };
         let mut socket = WebSocket::new(random(1, &[2]), wish);
         let (mut request, mut session, mut out) = (Vec::new(), Vec::new(), Vec::new());
         socket.request(&plan(), &mut request);
