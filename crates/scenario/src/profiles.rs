@@ -19,11 +19,13 @@ use std::sync::Arc;
 
 pub(crate) mod compile;
 mod components;
+mod requirements;
 pub(crate) mod roles;
 mod simulated;
 pub(crate) mod token;
 
 use components::ComponentConfig;
+use requirements::Requirements;
 use roles::Roles;
 use simulated::Simulated;
 use token::Token;
@@ -52,6 +54,9 @@ pub(crate) struct ProfileConfig {
     /// What communication it offers, which requirements it meets, how it is documented: by name, for comparisons.
     #[serde(default)]
     qualities: BTreeMap<String, String>,
+    /// Which requirements it meets, for comparisons. They stand beside qualities.
+    #[serde(default)]
+    requirements: Option<Requirements>,
     /// Where ids stand by which captured requests and responses find each other, in protocols that have no ids and keep no
     /// order (WebSocket): each a text with `{id}` in it, such as `"requestId":"{id}"`.
     #[serde(default)]
@@ -168,6 +173,9 @@ pub fn read_profile(source: SourceFile, file: &ReadFile<'_>) -> Result<Profile, 
         found.push(Diagnostic::new(root.locate("simulated"), wrong));
         None
     });
+    if let Some((key, wrong)) = written.requirements.as_ref().and_then(Requirements::wrong) {
+        found.push(Diagnostic::new(root.locate(&format!("requirements.{key}")), wrong));
+    }
     let metrics = metrics(&written.metrics, &root, &mut found);
     if !found.is_empty() {
         return Err(found);
@@ -179,7 +187,7 @@ pub fn read_profile(source: SourceFile, file: &ReadFile<'_>) -> Result<Profile, 
         mapping: written.mapping,
         variables: written.variables,
         token: written.token,
-        qualities: written.qualities,
+        qualities: with_requirements(written.qualities, written.requirements.as_ref()),
         simulated,
         shared_ids,
         name: written.name,
@@ -189,6 +197,17 @@ pub fn read_profile(source: SourceFile, file: &ReadFile<'_>) -> Result<Profile, 
         limits: written.limits,
         source: with_copied(source.text, &copied.into_inner()),
     })
+}
+
+/// Qualities, with those that requirements make of them where there are any.
+fn with_requirements(
+    mut qualities: BTreeMap<String, String>,
+    requirements: Option<&Requirements>,
+) -> BTreeMap<String, String> {
+    if !qualities.is_empty() || requirements.is_some() {
+        qualities.append(&mut requirements::qualities(requirements));
+    }
+    qualities
 }
 
 /// The metrics of a profile, as runs read them.
@@ -269,6 +288,7 @@ fn inherit(written: ProfileConfig, root: &Node, found: &mut Diagnostics) -> Prof
         variables,
         token: written.token.clone().or(model.token),
         qualities,
+        requirements: written.requirements.clone().or(model.requirements),
         ..written
     }
 }

@@ -2,10 +2,17 @@
 """A small stand-in for DeviceHive 4.1, for tests of clients.
 
 Modelled after four of its services: auth (POST /auth/rest/token, /token/refresh), the REST frontend
-(/api/rest: info; device PUT, GET, DELETE; notification and command POST and long poll) and the WebSocket frontend
+(/api/rest: info; device PUT, GET, DELETE; notification and command POST and long poll), the WebSocket frontend
 (/api/websocket: one JSON per text frame, an answer has the request's action and requestId, a push has a
-subscriptionId and no requestId). All state is in memory: one user, network 1 and device type 1. Each device has
-its last 10000 notifications and 50 commands for polls; subscriptions look back at most 50 messages.
+subscriptionId and no requestId) and the MQTT plugin. All state is in memory: one user, network 1 and device type 1.
+Each device has its last 10000 notifications and 50 commands for polls; subscriptions look back at most 50 messages.
+
+MQTT takes user and password of the REST login, and needs no token. A request is the JSON of the WebSocket frontend,
+published to dh/request. Its answer is published on dh/response/<action>@<clientId>, as over WebSocket. It is published
+only if the client has subscribed to that very topic before; a wildcard alone brings no answer. Pushes come on
+dh/notification/<networkId>/<deviceTypeId>/<deviceId>/<name>, commands on dh/command/..., however inserted, with the
+WebSocket's JSON. The subscriptionId in it is the plugin's own, of no use to clients. What they publish elsewhere is
+dropped. MQTT subscriptions do not look back.
 
 A long poll (query timestamp, waitTimeout in seconds, names) of notifications answers in two shapes. With a timestamp
 it is at once the list of what came strictly after it, if there is anything. Otherwise it waits, and the first one that
@@ -13,12 +20,13 @@ comes is the answer: that object alone, in no list. An empty list says that none
 
 --lose-every N answers the N-th inserted notification but hands it to nobody, neither by push nor by poll.
 --record FILE gets CSV lines time_ns,what,device,id,text: what is inserted, pushed, polled or lost, time is the wall
-clock, text is the content as JSON. Pushed is once for each subscription reached, and for each command in a poll's
-answer. Polled is once for each notification in a poll's answer.
+clock, text is the content as JSON. Pushed is once for each WebSocket subscription and each MQTT client reached, and for
+each command in a poll's answer. Polled is once for each notification in a poll's answer.
 """
 import asyncio, base64, bisect, collections, datetime, itertools, operator, os, random, re, time
 from types import SimpleNamespace
 from server import Record, Refused, compact, is_open, json_body, listen, options, parse_json, parse_timestamp, push, reason
+from mqtt_server import MqttServer
 
 LOGIN, PASSWORD = "dhadmin", "dhadmin_#911"
 LIFETIME = {"access": 30 * 60, "refresh": 180 * 24 * 3600}
@@ -26,6 +34,26 @@ KINDS = ("notification", "command")
 REMEMBERED, LOOK_BACK = {"notification": 10_000, "command": 50}, 50
 POLLED = ("id", "deviceId", "notification", "timestamp", "parameters")
 EPOCH, BY_TIME = datetime.datetime(1970, 1, 1), operator.attrgetter("timestamp")
+# Stands for the socket of what a request over MQTT subscribes to. The request is answered, but nothing is ever pushed:
+# the plugin passes on only what its own subscriptions bring.
+NOWHERE = SimpleNamespace(state=None, transport=SimpleNamespace(get_write_buffer_size=lambda: 0))
+
+
+def is_user(login, password):
+    return (login, password) == (LOGIN, PASSWORD)
+
+
+def new_subscription_id():
+    """Always above 2^53: a client that reads the number as a double gets it wrong."""
+    return random.getrandbits(62) | 1 << 62
+
+
+def push_text(message, subscription_id):
+    return f'{{"action":"{message.kind}/insert","subscriptionId":{subscription_id},"{message.kind}":{message.json}}}'
+
+
+def new_session(authenticated):
+    return SimpleNamespace(authenticated=authenticated, subscriptions={})
 
 
 class Platform:
@@ -37,6 +65,9 @@ class Platform:
         self.remembered = collections.defaultdict(list)     # (kind, device) -> messages, in the order of timestamps
         self.subscriptions = collections.defaultdict(dict)  # (kind, device or None for all) -> {id: subscription}
         self.polls = collections.defaultdict(dict)          # (kind, device) -> {future: (names or None, what came)}
+        self.mqtt = MqttServer(is_user, self.mqtt_published, self.mqtt_left)
+        self.mqtt_sessions = {}                             # client id -> session, from the first request on
+        self.mqtt_subscription_ids = {kind: new_subscription_id() for kind in KINDS}
 
     def note(self, what, message):
         self.record.add(what, message.device, message.id, message.text)
@@ -55,7 +86,7 @@ class Platform:
             raise Refused(code, "Invalid or expired token")
 
     def log_in(self, body):
-        if (body.get("login"), body.get("password")) != (LOGIN, PASSWORD):
+        if not is_user(body.get("login"), body.get("password")):
             raise Refused(401, "Invalid credentials")
         return {"accessToken": self.new_token("access"), "refreshToken": self.new_token("refresh")}
 
@@ -117,9 +148,9 @@ class Platform:
                          for subscription in self.subscriptions.get(key, {}).values()]
         # The product promises no order of answer and push, so both occur: every other push comes after the answer.
         if number % 2:
-            self.push_to(subscriptions, message)
+            self.hand_out(subscriptions, message)
         else:
-            asyncio.get_running_loop().call_soon(self.push_to, subscriptions, message)
+            asyncio.get_running_loop().call_soon(self.hand_out, subscriptions, message)
         return answer
 
     def give_to_polls(self, message):
@@ -133,13 +164,19 @@ class Platform:
                 if not arrival.done():
                     arrival.set_result(None)
 
+    def hand_out(self, subscriptions, message):
+        self.push_to(subscriptions, message)
+        full = message.full
+        topic = f"dh/{message.kind}/{full['networkId']}/{full['deviceTypeId']}/{message.device}/{message.name}"
+        text = push_text(message, self.mqtt_subscription_ids[message.kind])
+        self.mqtt.publish(topic, text.encode(), before_each=lambda: self.note("pushed", message))
+
     def push_to(self, subscriptions, message):
         for subscription in subscriptions:
             current = subscription.id in self.subscriptions[subscription.key]  # not unsubscribed since
             if current and is_open(subscription.socket) and (not subscription.names or message.name in subscription.names):
                 self.note("pushed", message)
-                push([subscription.socket], f'{{"action":"{message.kind}/insert","subscriptionId":{subscription.id},'
-                                            f'"{message.kind}":{message.json}}}')
+                push([subscription.socket], push_text(message, subscription.id))
 
     def subscribe(self, kind, socket, own, request):
         device_id, names = request.get("deviceId"), request.get("names")
@@ -150,8 +187,7 @@ class Platform:
             raise Refused(400, "names must be a list of strings")
         if any(request.get(field) not in (None, [], [1]) for field in ("networkIds", "deviceTypeIds")):
             raise Refused(404, "Network or device type not found")
-        # Always above 2^53: a client that reads the number as a double gets it wrong.
-        subscription = SimpleNamespace(id=random.getrandbits(62) | 1 << 62, socket=socket, key=(kind, device_id),
+        subscription = SimpleNamespace(id=new_subscription_id(), socket=socket, key=(kind, device_id),
                                        names=set(names) if names else None)
         self.subscriptions[kind, device_id][subscription.id] = own[subscription.id] = subscription
         if since:
@@ -194,7 +230,7 @@ class Platform:
         return answer[0] if waited and answer else answer
 
     def act(self, session, socket, request):
-        """One WebSocket request: returns what the answer has beside action, requestId and status, if anything."""
+        """One request: returns what the answer has beside action, requestId and status, if anything."""
         device_id = request.get("deviceId")
         if request.get("action") == "authenticate":
             session.authenticated = False
@@ -218,24 +254,44 @@ class Platform:
                 return self.unsubscribe(kind, session.subscriptions, request.get("subscriptionId"))
         raise Refused(400, f"Unknown action requested: {request.get('action')}")
 
+    def answer(self, session, socket, text):
+        """The whole answer to one request, over WebSocket or MQTT."""
+        answer = {}
+        try:
+            request = parse_json(text, dict)
+            answer = {key: request[key] for key in ("action", "requestId") if key in request}
+            answer |= {"status": "success"} | (self.act(session, socket, request) or {})
+        except Exception as failure:
+            code, text = reason(failure)
+            answer |= {"status": "error", "code": code, "error": text}
+        return answer
+
+    def end(self, session):
+        for kind in KINDS:
+            self.unsubscribe(kind, session.subscriptions, None)
+
     async def websocket(self, socket):
-        session = SimpleNamespace(authenticated=False, subscriptions={})
+        session = new_session(authenticated=False)
         try:
             async for frame in socket:  # a broken connection raises here or below; the library then ends it
                 if isinstance(frame, bytes):
                     return await socket.close(1003, "Binary messages not supported")
-                answer = {}
-                try:
-                    request = parse_json(frame, dict)
-                    answer = {key: request[key] for key in ("action", "requestId") if key in request}
-                    answer |= {"status": "success"} | (self.act(session, socket, request) or {})
-                except Exception as failure:
-                    code, text = reason(failure)
-                    answer |= {"status": "error", "code": code, "error": text}
-                await socket.send(compact(answer))
+                await socket.send(compact(self.answer(session, socket, frame)))
         finally:
-            for kind in KINDS:
-                self.unsubscribe(kind, session.subscriptions, None)
+            self.end(session)
+
+    def mqtt_published(self, client_id, topic, payload):
+        if topic != "dh/request":
+            return
+        session = self.mqtt_sessions.setdefault(client_id, new_session(authenticated=True))
+        answer = self.answer(session, NOWHERE, payload.decode(errors="replace"))
+        response = f"dh/response/{answer.get('action', '')}@{client_id}"
+        if self.mqtt.subscribed(client_id, response):
+            self.mqtt.publish(response, compact(answer).encode())
+
+    def mqtt_left(self, client_id):
+        if client_id in self.mqtt_sessions:
+            self.end(self.mqtt_sessions.pop(client_id))
 
     async def auth(self, request):
         match request.path[1:]:
@@ -270,10 +326,15 @@ class Platform:
         raise Refused(404, "Not found")
 
 
+async def main(given, record):
+    platform = Platform(given.lose_every, record)
+    mqtt_port = await platform.mqtt.listen(given.mqtt_port)
+    # What listen() prints is each server's name, "=" and its port: the first name brings the port of MQTT along.
+    await listen([(f"mqtt={mqtt_port} rest", given.rest_port, platform.rest), ("auth", given.auth_port, platform.auth)],
+                 lambda code, text: {"error": code, "message": text},
+                 given.websocket_port, "/api/websocket", platform.websocket, record)
+
+
 if __name__ == "__main__":
-    given = options(__doc__, ("--rest-port", "--auth-port", "--websocket-port", "--lose-every"))
-    written = Record(given.record)
-    platform = Platform(given.lose_every, written)
-    asyncio.run(listen([("rest", given.rest_port, platform.rest), ("auth", given.auth_port, platform.auth)],
-                       lambda code, text: {"error": code, "message": text},
-                       given.websocket_port, "/api/websocket", platform.websocket, written))
+    given = options(__doc__, ("--rest-port", "--auth-port", "--websocket-port", "--mqtt-port", "--lose-every"))
+    asyncio.run(main(given, Record(given.record)))
