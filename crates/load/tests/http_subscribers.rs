@@ -12,7 +12,7 @@ use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_load::drivers::{BoxedPart, receivers};
 use plimsoll_model::{Nanos, RunId};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// A test that waits longer than this hangs.
@@ -37,7 +37,7 @@ components: []
 const EVENTS: &str =
     r#"streams: { request: { method: GET, path: "/events", headers: { Accept: text/event-stream } } }"#;
 const OF_EACH: &str = r#"streams: { request: { method: GET, path: "/of/{device}" } }"#;
-const POLLS: &str = r#"polls: { request: { method: GET, path: "/poll" }, next: { path: "/poll?after={since}", since: /-/at }, within: 400ms }"#;
+const POLLS: &str = r#"polls: { request: { method: GET, path: "/poll" }, next: { path: "/poll?after={since}", since: /-/at }, within: 20s }"#;
 
 struct Rig {
     driver: BoxedPart,
@@ -49,12 +49,16 @@ struct Rig {
 impl Rig {
     /// One subscriber of two devices, which connects.
     fn of(subscriber: &str) -> Rig {
+        Rig::with_timeout(subscriber, "20s")
+    }
+
+    fn with_timeout(subscriber: &str, timeout: &str) -> Rig {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let text = format!(
             "name: scripted\nplatform: {{ profile: ./scripted.yaml, address: \"http://{address}/api\" }}\n\
-             connection: {{ timeout: 400ms, reconnect: {{ from: 10ms, to: 20ms }} }}\nload: {{ levels: [1] }}\n\
+             connection: {{ timeout: {timeout}, reconnect: {{ from: 10ms, to: 20ms }} }}\nload: {{ levels: [1] }}\n\
              population: {{ devices: 2, subscribers: 1 }}\n"
         );
         let context = context_of(text, Some(&PROFILE.replace("SUBSCRIBER", subscriber)), address);
@@ -217,6 +221,7 @@ fn polls_go_on_where_the_last_answer_ended() {
         marker(0, 1),
         marker(1, 1)
     );
+    let list_at = rig.clock.now();
     side.write_all(answer("200 OK", &list).as_bytes()).unwrap();
     let asked = rig.next(&mut side);
     assert!(
@@ -225,10 +230,9 @@ fn polls_go_on_where_the_last_answer_ended() {
     );
     assert_eq!(rig.received(), [Some((0, 1)), Some((1, 1))]);
     // An empty answer changes nothing, and a platform that does not wait is not asked at once.
-    let empty_at = rig.clock.now();
     side.write_all(answer("200 OK", "[]").as_bytes()).unwrap();
     assert_eq!(rig.next(&mut side), asked);
-    assert!(rig.clock.now() - empty_at > Nanos::from_millis(50));
+    assert!(rig.clock.now() - list_at >= Nanos::from_millis(100));
     // A platform may close each connection behind its answer.
     let last =
         format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{{\"at\":3,\"text\":\"{}\"}}", marker(0, 2));
@@ -238,16 +242,14 @@ fn polls_go_on_where_the_last_answer_ended() {
     assert!(rig.next(&mut side).starts_with("GET /api/poll?after=3 HTTP/1.1\r\n"));
     assert_eq!(rig.received().len(), 3);
     assert_eq!(rig.count(|event| matches!(event, Event::Disconnected { .. })), 0, "{:?}", rig.events);
-    // One that is never answered is given up, and so is one that is refused.
-    rig.until(|rig| rig.count(is_lost("no answer to a poll within 400 ms")) == 1);
+    // A lost one is asked again, and a refused one, too.
+    drop(side);
     let mut side = rig.accept();
-    rig.next(&mut side);
     side.write_all(answer("403 Forbidden", "not you").as_bytes()).unwrap();
     let refused = is_failed("the platform answered 403 Forbidden: not you (GET http://127.0.0.1:");
     rig.until(|rig| rig.count(&refused) == 1);
     // One whose messages have nothing to go on by would be asked for again and again.
     let mut side = rig.accept();
-    rig.next(&mut side);
     side.write_all(answer("200 OK", &marker(0, 3)).as_bytes()).unwrap();
     let aimless = is_failed("an answer with messages has nothing at `/-/at`");
     rig.until(|rig| rig.count(&aimless) == 1);
@@ -265,7 +267,8 @@ fn who_cannot_begin_says_why() {
         ("+PONG\r\n".into(), "HTTP"),
         (String::new(), "the stream did not begin within 400 ms"),
     ] {
-        let mut rig = Rig::of(EVENTS);
+        // Only silence takes its time.
+        let mut rig = Rig::with_timeout(EVENTS, if said.is_empty() { "400ms" } else { "20s" });
         let mut side = rig.accept();
         rig.next(&mut side);
         side.write_all(said.as_bytes()).unwrap();
@@ -279,10 +282,9 @@ fn who_cannot_begin_says_why() {
 fn a_poll_that_is_refused_at_first_makes_nobody_ready() {
     let mut rig = Rig::of(POLLS);
     let mut side = rig.accept();
-    rig.next(&mut side);
     // The end of the refusal never comes.
     side.write_all(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 100\r\n\r\nwho?").unwrap();
-    drop(side);
+    side.shutdown(Shutdown::Write).unwrap();
     rig.until(|rig| rig.count(is_failed("the platform answered 401 Unauthorized: who?")) == 1);
     assert_eq!(rig.count(is_ready), 0);
     assert!(rig.driver.connect(Client::Subscriber(0)), "it may be tried again");
@@ -301,4 +303,31 @@ fn a_platform_may_close_a_connection_between_two_polls() {
     assert!(rig.next(&mut side).contains("/poll?after=1 "));
     let is_told = |event: &Event| matches!(event, Event::Disconnected { .. } | Event::ConnectFailed { .. });
     assert_eq!(rig.count(is_told), 0, "{:?}", rig.events);
+}
+
+#[test]
+fn a_poll_that_is_never_answered_is_given_up() {
+    let mut rig = Rig::of(&POLLS.replace("20s", "300ms"));
+    let mut side = rig.accept();
+    rig.next(&mut side);
+    let is_told = |event: &Event| match event {
+        Event::Disconnected { reason, .. } | Event::ConnectFailed { reason, .. } => {
+            reason.contains("no answer to a poll within 300 ms")
+        }
+        _ => false,
+    };
+    rig.until(|rig| rig.count(is_told) == 1);
+}
+
+#[test]
+fn one_of_several_streams_that_ends_before_the_others_begin_fails_the_attempt() {
+    let mut rig = Rig::of(OF_EACH);
+    let (mut first, second) = (rig.accept(), rig.accept());
+    rig.next(&mut first);
+    first.write_all(format!("{CHUNKED}application/json\r\n\r\n").as_bytes()).unwrap();
+    (0..20).for_each(|_| rig.turn());
+    drop(first);
+    rig.until(|rig| rig.count(is_failed("the connection ended within it")) == 1);
+    drop(second);
+    assert!(rig.driver.connect(Client::Subscriber(0)), "it may be tried again");
 }

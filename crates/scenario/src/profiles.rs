@@ -205,7 +205,13 @@ fn with_requirements(
     requirements: Option<&Requirements>,
 ) -> BTreeMap<String, String> {
     if !qualities.is_empty() || requirements.is_some() {
-        qualities.append(&mut requirements::qualities(requirements));
+        for (name, told) in requirements::qualities(requirements) {
+            // What a profile has from another one stays, unless it says something itself.
+            let of_it = qualities.entry(name).or_insert_with(|| told.clone());
+            if requirements.is_some() {
+                *of_it = told;
+            }
+        }
     }
     qualities
 }
@@ -288,7 +294,7 @@ fn inherit(written: ProfileConfig, root: &Node, found: &mut Diagnostics) -> Prof
         variables,
         token: written.token.clone().or(model.token),
         qualities,
-        requirements: written.requirements.clone().or(model.requirements),
+
         ..written
     }
 }

@@ -152,6 +152,32 @@ fn devicehive_answers_and_pushes_over_mqtt() {
     );
 }
 
+/// Each device is a user of its own over MQTT, which acknowledges what Meshblu loses.
+#[test]
+fn meshblu_takes_messages_over_mqtt() {
+    let bench = Bench::beside_others();
+    let platform = StandIn::start(&bench, "meshblu.py", &["--lose-every", "20"]);
+    let [mqtt, websocket, http] = ["mqtt", "websocket", "http"].map(|name| platform.port(name));
+    let finished = bench
+        .run(&scenario(&format!(
+            "{{ profile: meshblu, mapping: mqtt, address: \"mqtt://127.0.0.1:{mqtt}\", \
+             ports: {{ http: {http}, socket: {websocket} }} }}"
+        )))
+        .judged();
+    let level = finished.level(0);
+    let (sent, lines) = (sent(level), recorded(&bench));
+    assert_eq!(
+        (count(level, "acknowledged"), lines["inserted"], lines["pushed"]),
+        (sent, sent, count(level, "delivered") + count(level, "late")),
+        "{lines:?} {level:#}"
+    );
+    assert_eq!(
+        (count(level, "lost"), count(level, "duplicated")),
+        (2 * lines["lost"], 0),
+        "{lines:?} {level:#}"
+    );
+}
+
 /// Devices post over HTTP, or say their messages over WebSocket; subscribers read streams.
 #[test]
 fn meshblu_streams_broadcasts_some_of_them_twice() {

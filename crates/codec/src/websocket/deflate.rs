@@ -37,16 +37,10 @@ impl Deflate {
     /// Appends the content of a message, compressed.
     pub fn compress(&mut self, content: &[u8], out: &mut Vec<u8>) {
         self.compress.reset();
-        loop {
-            out.reserve(ROOM);
-            let rest = content.get(self.compress.total_in() as usize..).unwrap_or_default();
-            // It fails only for a state that `reset` has left.
-            let _ = self.compress.compress_vec(rest, out, FlushCompress::Sync);
-            let all = self.compress.total_in() as usize == content.len();
-            if all && out.len() < out.capacity() {
-                break;
-            }
-        }
+        // Room for all that it can become: what does not find room at once would stay within, without its end.
+        out.reserve(content.len() + content.len() / 8 + ROOM);
+        // It fails only for a state that `reset` has left.
+        let _ = self.compress.compress_vec(content, out, FlushCompress::Sync);
         if out.ends_with(&END) {
             out.truncate(out.len() - END.len());
         }
@@ -68,7 +62,7 @@ impl Deflate {
             let mut rest = piece;
             loop {
                 out.reserve(ROOM);
-                let before = self.decompress.total_in();
+                let (before, length) = (self.decompress.total_in(), out.len());
                 let status = self.decompress.decompress_vec(rest, out, FlushDecompress::Sync);
                 let status = status.map_err(|_| DeflateError::Malformed)?;
                 if out.len() - begin > largest {
@@ -81,7 +75,7 @@ impl Deflate {
                 if status == Status::StreamEnd || rest.is_empty() && has_room {
                     break;
                 }
-                if taken == 0 && has_room {
+                if taken == 0 && out.len() == length && has_room {
                     return Err(DeflateError::Malformed);
                 }
             }
@@ -129,6 +123,24 @@ mod tests {
         let mut out = Vec::new();
         Deflate::default().compress(b"Hello", &mut out);
         assert_eq!(out, [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]);
+    }
+
+    /// Where blocks end, nothing of a message stays within.
+    #[test]
+    fn messages_of_any_length_are_whole() {
+        let mut state = 1u32;
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        let content: Vec<u8> = (0..200_000).map(|_| random()).collect();
+        let mut deflate = Deflate::default();
+        for length in (31_700..32_100).chain((65_500..65_600).step_by(7)).chain([131_072, 200_000]) {
+            let (mut compressed, mut out) = (Vec::new(), b"kept".to_vec());
+            deflate.compress(&content[..length], &mut compressed);
+            assert_eq!(deflate.decompress(&compressed, length, &mut out), Ok(()), "{length}");
+            assert!(out.starts_with(b"kept") && out[4..] == content[..length], "{length}");
+        }
     }
 
     #[test]

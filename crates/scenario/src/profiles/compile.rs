@@ -109,7 +109,13 @@ impl Compiler<'_> {
                 let is_client = of_devices.unwrap_or_default() == Protocol::Mqtt && !plan.have_receivers();
                 // Before the set-up nothing is captured.
                 let captured = if plan.notified.is_some() { &[][..] } else { &plan.captured };
-                self.user(user, ("subscriber.user", OF_SUBSCRIBER, is_client), captured)
+                let user = self.user(user, ("subscriber.user", OF_SUBSCRIBER, is_client), captured);
+                let is_of_device = |text: &Template| receives::is_about_a_device(text, captured);
+                if is_of_device(&user.name) || user.password.as_ref().is_some_and(is_of_device) {
+                    let help = "let a step with `each: subscriber` capture it".to_owned();
+                    self.error("subscriber.user", "a subscriber is no user of a device's", help);
+                }
+                user
             });
             (plan.delivery, plan.doubtful_delivery) = self.delivery(subscriber, roles.controller.as_ref());
         }

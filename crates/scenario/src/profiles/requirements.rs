@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 /// Their names, in order.
 const ALL: [&str; 23] = [
-    "UNI.001", "UNI.002", "UNI.005", "UNI.008", "UNI.016", "UNI.022", "UNI.023", "UNI.030", "UNI.036", "UNI.047",
-    "UNI.048", "UNI.067", "UNI.071", "UNI.073", "UNI.092", "UNI.094", "UNI.240", "UNI.245", "UNI.405", "UNI.406",
-    "UNI.426", "UNI.607", "UNI.608",
+    "UNI.001", "UNI.002", "UNI.005", "UNI.008", "UNI.016", "UNI.022", "UNI.023", "UNI.030", "UNI.036",
+    "UNI.047", "UNI.048", "UNI.067", "UNI.071", "UNI.073", "UNI.092", "UNI.094", "UNI.240", "UNI.245",
+    "UNI.405", "UNI.406", "UNI.426", "UNI.607", "UNI.608",
 ];
 
 /// The requirements of IoT-A that a platform does not meet, and those of which that is not known. It meets all others. Without this,
@@ -35,6 +35,13 @@ impl Requirements {
             if let Some(stranger) = listed.iter().find(|name| !ALL.contains(&name.as_str())) {
                 return Some((key, format!("`{stranger}` is none of the requirements that are compared")));
             }
+            let twice = listed
+                .iter()
+                .enumerate()
+                .find(|(place, name)| listed.iter().take(*place).any(|other| other == *name));
+            if let Some((_, twice)) = twice {
+                return Some((key, format!("`{twice}` is listed twice")));
+            }
         }
         let both = self.unmet.iter().find(|name| self.unknown.contains(name))?;
         Some(("unknown", format!("`{both}` is listed as not met, too")))
@@ -51,7 +58,8 @@ pub(crate) fn qualities(requirements: Option<&Requirements>) -> BTreeMap<String,
             [format!("{met} of {all} ({source})"), named(unmet), named(unknown)]
         }
     };
-    let names = ["met", "not met", "of which nothing is known"].map(|what| format!("requirements of IoT-A {what}"));
+    let names =
+        ["met", "not met", "of which nothing is known"].map(|what| format!("requirements of IoT-A {what}"));
     names.into_iter().zip(lines).collect()
 }
 
@@ -83,6 +91,13 @@ mod tests {
             Requirements { unmet: names(unmet), unknown: names(unknown), source: String::new() }.wrong()
         };
         assert_eq!(wrong(&["UNI.4"], &[]).unwrap().0, "unmet");
-        assert_eq!(wrong(&["UNI.405"], &["UNI.405"]).unwrap(), ("unknown", "`UNI.405` is listed as not met, too".into()));
+        assert_eq!(
+            wrong(&[], &["UNI.405", "UNI.405"]).unwrap(),
+            ("unknown", "`UNI.405` is listed twice".into())
+        );
+        assert_eq!(
+            wrong(&["UNI.405"], &["UNI.405"]).unwrap(),
+            ("unknown", "`UNI.405` is listed as not met, too".into())
+        );
     }
 }

@@ -85,7 +85,7 @@ fn profiles_that_come_along_promise_what_they_asked_for() {
                 (_, "devicehive" | "meshblu", Some("websocket" | "poll" | "stream")) => {
                     ", address: 'ws://h:1'".into()
                 }
-                (_, "devicehive", Some("mqtt")) => ", address: 'mqtt://h:1'".into(),
+                (_, "devicehive" | "meshblu", Some("mqtt")) => ", address: 'mqtt://h:1'".into(),
                 _ => ", address: 'http://h:1'".into(),
             };
             // Gateways have no subscribers, and ports of other protocols are a matter of the run.

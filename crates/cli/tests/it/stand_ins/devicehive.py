@@ -329,10 +329,9 @@ class Platform:
 async def main(given, record):
     platform = Platform(given.lose_every, record)
     mqtt_port = await platform.mqtt.listen(given.mqtt_port)
-    # What listen() prints is each server's name, "=" and its port: the first name brings the port of MQTT along.
-    await listen([(f"mqtt={mqtt_port} rest", given.rest_port, platform.rest), ("auth", given.auth_port, platform.auth)],
+    await listen([("rest", given.rest_port, platform.rest), ("auth", given.auth_port, platform.auth)],
                  lambda code, text: {"error": code, "message": text},
-                 given.websocket_port, "/api/websocket", platform.websocket, record)
+                 given.websocket_port, "/api/websocket", platform.websocket, record, [("mqtt", mqtt_port)])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A small stand-in for Meshblu 1.18 (the monolith), for tests of clients.
 
-Modelled after its HTTP and WebSocket adapters. HTTP, headers meshblu_auth_uuid and meshblu_auth_token: POST /devices,
+Modelled after its HTTP, WebSocket and MQTT adapters. HTTP, headers meshblu_auth_uuid and meshblu_auth_token: POST /devices,
 GET /v2/whoami, DELETE /devices/{uuid}, POST /messages, GET /subscribe/{uuid} and /subscribe/{uuid}/broadcast.
 WebSocket /ws/v2, text frames [type, data] without request ids: identity, subscribe, unsubscribe, message, whoami, status;
 message and subscribe get no answer unless they fail.
@@ -10,18 +10,29 @@ With --core the status codes are those of the microservices core (403 for bad au
 A subscription over HTTP is one chunked answer without end. It has each broadcast of the device as a JSON object over
 several lines. Only every second object has a newline after it, so a reader must find where each ends.
 
-Who gets a message: every connection of a device named in "devices" (from identity on), and for "*" every connection that
-has subscribed to the sender's broadcasts. A device may also subscribe to what itself has sent.
+MQTT, user uuid, password token. A client may subscribe to its own uuid only: other filters are granted but bring nothing.
+The topics message and whoami take the data of the WebSocket frame of that name; what is published elsewhere is ignored.
+On its uuid a client gets {"topic","data","_request"}. For whoami, _request is the request, with any callback id in it.
+For message it is empty, because a push answers no request. A message has no answer, except that PUBACK comes at QoS 1,
+even if the message is then refused. Whatever is refused over MQTT closes the connection.
+
+Who gets a message: every WebSocket connection of a device named in "devices" (from identity on), and its MQTT clients
+that have subscribed. For "*", every WebSocket connection and HTTP stream that has subscribed to the sender's broadcasts.
+A device may also subscribe to what itself has sent, over WebSocket.
 
 --lose-every N pushes the N-th message to nobody. --duplicate-every N pushes the N-th broadcast twice to each subscriber.
---rate N refuses messages above N in a second and device with the 429 error and closes the connection.
+--rate N refuses messages above N in a second and device with the 429 error and closes the connection (MQTT: only closes).
 --record FILE gets CSV lines time_ns,what,device,id,text: what is inserted, pushed (once for each connection reached and
 copy) or lost. The product gives messages no id, so id counts them here; device is the sender, for pushed the recipient.
 """
-import asyncio, collections, itertools, json, secrets, time, uuid
+import asyncio, collections, contextvars, itertools, json, secrets, time, uuid
+from types import SimpleNamespace
 from server import LARGEST_BACKLOG, Record, Refused, compact, is_json, is_open, listen, options, parse_json, push, reason
+from mqtt_server import MqttServer
 
 SUBSCRIPTION_TYPES = ("broadcast", "sent", "received")
+# Whose an MQTT connection is. Each is served by a task of its own, and a task has its own value of this.
+MQTT_DEVICE = contextvars.ContextVar("MQTT_DEVICE")
 
 
 class Platform:
@@ -33,6 +44,8 @@ class Platform:
         self.subscribers = collections.defaultdict(dict)  # (uuid, subscription type) -> {session: None}, in order
         self.windows = {}                                 # uuid -> [start of the current second, messages in it]
         self.messages = self.broadcasts = 0
+        # Nothing to do when an MQTT client has left: the server holds all there is about it.
+        self.mqtt = OwnTopicOnly(self.mqtt_log_in, self.mqtt_published, lambda client_id: None)
 
     def authenticate(self, device, token):
         known = self.tokens.get(device) if isinstance(device, str) else None
@@ -83,10 +96,13 @@ class Platform:
             return
         # The sender is the one that has authenticated, whatever the message itself claims.
         message = message | {"fromUuid": sender}
-        frame = compact(["message", message])
+        frame, mqtt_payload = compact(["message", message]), mqtt_json("message", message, {})
         for device in dict.fromkeys(devices):
-            key, times = ((sender, "broadcast"), copies) if device == "*" else ((device, "received"), 1)
-            self.push_to(key, times, message, frame, ident, text)
+            if device == "*":
+                self.push_to((sender, "broadcast"), copies, message, frame, ident, text)
+            else:
+                self.push_to((device, "received"), 1, message, frame, ident, text)
+                self.mqtt.publish(device, mqtt_payload, before_each=lambda: self.record.add("pushed", device, ident, text))
         self.push_to((sender, "sent"), 1, message, frame, ident, text)
 
     def push_to(self, key, times, message, frame, ident, text):
@@ -179,6 +195,25 @@ class Platform:
         finally:
             self.leave(session)
 
+    def mqtt_log_in(self, user, password):
+        try:
+            MQTT_DEVICE.set(self.authenticate(user, password))
+        except Refused:
+            return False
+        return True
+
+    def mqtt_published(self, client_id, topic, payload):
+        if topic not in ("message", "whoami"):
+            return
+        device = MQTT_DEVICE.get()
+        try:
+            request = parse_json(payload.decode() or "{}", dict)
+            answer = self.act(SimpleNamespace(device=device), [topic, request])
+        except (Refused, UnicodeDecodeError) as failure:
+            raise ConnectionError(str(failure)) from None  # the MQTT server then closes the connection
+        if answer:
+            self.mqtt.publish(device, mqtt_json(*answer, request))
+
     async def stream(self, own, device, request):
         """A subscription over HTTP, which lasts as long as the connection."""
         if device not in self.devices:
@@ -257,13 +292,29 @@ class Stream:
         self.transport.write(f"{len(text):x}\r\n{text}\r\n".encode())
 
 
+class OwnTopicOnly(MqttServer):
+    def set_filter(self, client, topic_filter, qos):
+        """Enters no filter but the own uuid. Taking out is always right, and may happen in another client's task."""
+        if qos is None or topic_filter == MQTT_DEVICE.get():
+            super().set_filter(client, topic_filter, qos)
+
+
+def mqtt_json(topic, data, request):
+    return compact({"topic": topic, "data": data, "_request": request}).encode()
+
+
 def error_body(code, text):
     return {"error": text}
 
 
+async def main(given, record):
+    platform = Platform(given, record)
+    mqtt_port = await platform.mqtt.listen(given.mqtt_port)
+    await listen([("http", given.http_port, platform.http)], error_body, given.websocket_port, "/ws/v2",
+                 platform.websocket, record, [("mqtt", mqtt_port)])
+
+
 if __name__ == "__main__":
-    given = options(__doc__, ("--http-port", "--websocket-port", "--lose-every", "--duplicate-every", "--rate"), "--core")
-    written = Record(given.record)
-    platform = Platform(given, written)
-    asyncio.run(listen([("http", given.http_port, platform.http)], error_body, given.websocket_port, "/ws/v2",
-                       platform.websocket, written))
+    given = options(__doc__, ("--http-port", "--websocket-port", "--mqtt-port", "--lose-every", "--duplicate-every",
+                              "--rate"), "--core")
+    asyncio.run(main(given, Record(given.record)))

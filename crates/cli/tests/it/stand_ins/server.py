@@ -152,8 +152,9 @@ def options(description, numbers, *flags):
     return parser.parse_args()
 
 
-async def listen(http_servers, error_body, websocket_port, websocket_path, websocket_handler, record):
-    """http_servers is a list of (name, port, route). Ends the process on SIGTERM."""
+async def listen(http_servers, error_body, websocket_port, websocket_path, websocket_handler, record, others=()):
+    """http_servers is a list of (name, port, route). others are the (name, port) of servers that listen already: they
+    are only printed. Ends the process on SIGTERM."""
     def only_path(connection, request):
         if request.path.partition("?")[0] != websocket_path:
             return connection.respond(404, "Not found\n")
@@ -167,8 +168,8 @@ async def listen(http_servers, error_body, websocket_port, websocket_path, webso
             lambda reader, writer, route=route: serve_http(route, error_body, reader, writer), "127.0.0.1", port, backlog=1024)))
     servers.append(("websocket", await serve(websocket_handler, "127.0.0.1", websocket_port, process_request=only_path,
                     compression=None, ping_interval=None, max_size=LARGEST_BODY, backlog=1024)))
-    ports = [f"{name}={next(iter(server.sockets)).getsockname()[1]}" for name, server in servers]
-    print("listening", *ports, flush=True)
+    ports = [(name, next(iter(server.sockets)).getsockname()[1]) for name, server in servers]
+    print("listening", *(f"{name}={port}" for name, port in [*ports, *others]), flush=True)
     await stop.wait()
     if record.file:
         record.file.close()

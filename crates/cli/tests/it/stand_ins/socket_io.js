@@ -7,7 +7,7 @@ const { Server } = require("socket.io");
 const counts = { came: 0, lost: 0, pushed: 0 };
 const http = createServer();
 // Pings come often, so that a client that does not answer them is closed within a test.
-const io = new Server(http, { pingInterval: 300, pingTimeout: 300, transports: ["websocket"] });
+const io = new Server(http, { pingInterval: 300, pingTimeout: 2000, transports: ["websocket"] });
 io.use((socket, next) => next(socket.handshake.auth.name ? undefined : new Error("nobody without a name")));
 io.on("connection", (socket) => {
   socket.on("subscribe", (device) => {

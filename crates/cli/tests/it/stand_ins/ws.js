@@ -1,5 +1,5 @@
 // A server on the library ws that sends back each message as it came, and writes how many there were when it is stopped.
-// With the word `compressed`, it compresses what it sends, and counts what came compressed.
+// With the word `compressed`, it compresses what it sends, and lets in only clients that agree to that.
 const { WebSocketServer } = require("ws");
 
 const isCompressed = process.argv[2] === "compressed";

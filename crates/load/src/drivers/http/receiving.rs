@@ -9,6 +9,7 @@ use crate::drivers::whom::{Whom, variables};
 use crate::drivers::words;
 use crate::notification::notify;
 use crate::run_context::View;
+use plimsoll_codec::hiding::CUT;
 use plimsoll_codec::http::{Begun, HttpError, Messages, StreamReader, escape_path};
 use plimsoll_codec::stranger::Stranger;
 use plimsoll_model::Nanos;
@@ -140,6 +141,12 @@ impl Receiving {
         self.stream.is_of(generation)
     }
 
+    /// When the poll was asked that waits since that time or longer, and that the platform has not begun to refuse; `None` for any other.
+    pub fn waits_since(&self, time: Nanos, io: &Io) -> Option<Nanos> {
+        let is_refused = self.answer.begun().is_some_and(|begun| !io.role.request.is_success(begun.status));
+        Some(self.asked_at).filter(|at| *at <= time && !is_refused)
+    }
+
     /// By when the present step is to have come to its end; `None` where it may take for ever.
     pub fn deadline(&self, io: &Io) -> Option<Nanos> {
         match (self.state, io.polls()) {
@@ -155,8 +162,8 @@ impl Receiving {
     pub fn late(&self, io: &Io) -> String {
         let timeout = io.stream.timeout;
         // It says more than that its end is missing.
-        if let Some(begun) = self.answer.begun().filter(|begun| !io.role.request.is_success(begun.status)) {
-            return self.refused(begun, io);
+        if let Some(refusal) = self.refusal(io) {
+            return refusal;
         }
         match (self.state, io.polls()) {
             (State::Connecting, _) => format!("no TCP connection within {timeout}"),
@@ -295,12 +302,13 @@ impl Receiving {
         let read = match self.stream.read(scratch) {
             Ok(read) => read,
             Err(_) if self.is_unused() => return Ok((self.ended(), false)),
-            Err(error) => return Err(format!("connection lost: {error}")),
+            Err(error) => {
+                return Err(self.refusal(io).unwrap_or_else(|| format!("connection lost: {error}")));
+            }
         };
         let Some(reading) = read else { return Ok((Step::Same, false)) };
         let stamp = io.stream.readiness.received(io.stream.clock.now(), reading.lag);
         io.stream.traffic.received += reading.length as u64;
-
         let bytes = scratch.get(..reading.length).unwrap_or_default();
         let mut step = Step::Same;
         let outcome;
@@ -322,8 +330,11 @@ impl Receiving {
         let has_ended = reading.length == 0;
         // What came before the end may have been an answer.
         let answered = self.answered(has_ended, (slot, whom), stamp, io, events);
-        outcome?;
-        let answered = answered?;
+        // A refusal says more than what is wrong behind it.
+        let answered = match (answered, outcome) {
+            (Err(reason), _) | (Ok(_), Err(reason)) => return Err(reason),
+            (Ok(answered), Ok(())) => answered,
+        };
         let step = if answered == Step::Same { step } else { answered };
         Ok((step, reading.length == scratch.len()))
     }
@@ -398,6 +409,12 @@ impl Receiving {
         if self.state == State::Receiving { Step::Ended } else { Step::Same }
     }
 
+    /// How the platform refuses what is asked for, where its answer has begun as a refusal.
+    fn refusal(&self, io: &Io) -> Option<String> {
+        let begun = self.answer.begun().filter(|begun| !io.role.request.is_success(begun.status))?;
+        Some(self.refused(begun, io))
+    }
+
     /// The platform refuses what is asked for.
     fn refused(&self, begun: &Begun, io: &Io) -> String {
         let Begun { status, reason, location, .. } = begun;
@@ -407,7 +424,9 @@ impl Receiving {
         let location = location.as_ref().filter(|_| (300..400).contains(status));
         let whither =
             location.map(|location| format!(" to {location}, which is not followed")).unwrap_or_default();
-        let own = words::own(&self.body);
+        // What is missing may end a secret that begins here.
+        let mut own = words::own(&self.body);
+        own.extend((!self.answer.is_whole()).then_some(CUT));
         words::refusal(&format!("the platform answered {status} {reason}{whither}{own}"), io.heads.target())
     }
 
@@ -485,6 +504,7 @@ impl Receiving {
                 None => {}
             }
         }
+        self.body.clear();
         self.body.shrink_to(KEPT);
         let at = self.asked_at + EMPTY_ANSWER;
         let rests = is_empty && at > io.stream.clock.now();

@@ -158,9 +158,9 @@ impl SubscriberDriver {
                     self.timers.set(settled, slot, Timer::Settled);
                 }
             }
-            Ok(Step::Receives) => self.count(slot, events),
+            Ok(Step::Receives) => self.count(slot, self.io.stream.clock.now(), events),
             Ok(Step::Ended) => {
-                self.count(slot, events);
+                self.count(slot, self.io.stream.clock.now(), events);
                 self.open(slot, events);
                 return;
             }
@@ -173,9 +173,9 @@ impl SubscriberDriver {
         self.watch(slot);
     }
 
-    /// From now on, what comes over a connection is delivered.
-    fn count(&mut self, slot: u32, events: &mut Vec<Event>) {
-        let (client, at) = (self.client(slot), self.io.stream.clock.now());
+    /// From that time on, what comes over a connection is delivered.
+    fn count(&mut self, slot: u32, at: Nanos, events: &mut Vec<Event>) {
+        let client = self.client(slot);
         let Some(connection) = self.connections.get_mut(slot as usize) else { return };
         let Some(own) = self.subscribers.get_mut((slot / self.width) as usize) else { return };
         if std::mem::replace(&mut connection.is_counted, true) {
@@ -203,8 +203,8 @@ impl SubscriberDriver {
         events.push(match (was_ready, was_counted) {
             (true, _) => Event::Disconnected { client, at, reason },
             // Another one was lost before.
-            (false, true) => Event::Incident { reason },
-            (false, false) => Event::ConnectFailed { client, reason, lasting: false },
+            (false, true) if own.was_ready => Event::Incident { reason },
+            (false, _) => Event::ConnectFailed { client, reason, lasting: false },
         });
         if own.was_ready {
             let again = connection.pause(at, &mut self.io);
@@ -242,7 +242,11 @@ impl SubscriberDriver {
                         self.open(slot, events);
                     }
                 }
-                (Timer::Settled, State::Receiving) => self.count(slot, events),
+                (Timer::Settled, State::Receiving) => {
+                    if let Some(asked_at) = connection.waits_since(now - SETTLED, &self.io) {
+                        self.count(slot, asked_at, events);
+                    }
+                }
                 (Timer::Late, _) if connection.watched == at => {
                     connection.watched = Nanos::MAX;
                     match connection.deadline(&self.io) {

@@ -49,6 +49,8 @@ pub struct Connection {
     was_ready: bool,
     /// Whether another attempt to connect would end the same way.
     is_refused: bool,
+    /// The generation of the access token that the user was said with; `None` where none was.
+    token: Option<u64>,
     busy_until: Nanos,
     dirty: bool,
     /// Counted among those whose next step waits for the platform.
@@ -103,6 +105,7 @@ impl Connection {
             backoff: Backoff::new(pauses),
             was_ready: false,
             is_refused: false,
+            token: None,
             busy_until: Nanos::ZERO,
             dirty: false,
             urgent: false,

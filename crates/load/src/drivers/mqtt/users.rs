@@ -4,7 +4,7 @@ use crate::driver::Client;
 use crate::drivers::DriverContext;
 use crate::drivers::whom::{Whom, variables};
 use crate::run_context::View;
-use plimsoll_scenario::plan::{Template, UserPlan};
+use plimsoll_scenario::plan::{Piece, Template, UserPlan};
 use plimsoll_stats::distribution::{Random, random};
 
 /// Names the stream of random numbers in names and passwords.
@@ -23,6 +23,8 @@ pub struct Users {
 pub struct User {
     pub name: String,
     pub password: Option<Vec<u8>>,
+    /// The generation of the access token in them; `None` where none stands there.
+    pub token: Option<u64>,
 }
 
 impl Users {
@@ -55,7 +57,15 @@ impl Users {
             text
         };
         let name = String::from_utf8_lossy(&rendered(&plan.name)).into_owned();
-        Some(User { name, password: plan.password.as_ref().map(rendered) })
+        let password = plan.password.as_ref().map(rendered);
+        let mut texts = [Some(&plan.name), plan.password.as_ref()].into_iter().flatten();
+        let has_token = texts.any(|text| text.has(&|piece| *piece == Piece::Token));
+        Some(User { name, password, token: has_token.then(|| self.view.generation()) })
+    }
+
+    /// The platform has refused the access token of that generation.
+    pub fn refuse(&self, token: u64) {
+        self.view.refuse(token);
     }
 
     /// A text of the platform's without what was captured in secret for a client, which it may have repeated.

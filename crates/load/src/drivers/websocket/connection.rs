@@ -468,19 +468,29 @@ impl SocketIo {
     /// # Errors
     /// The platform does not let the client in, or closes: why, for people.
     fn take(&mut self, content: &mut Vec<u8>, came: Came, taker: &mut Taker<'_>) -> Result<(), String> {
-        let (json, acknowledges) = match Packet::read(content) {
-            Packet::Event(json) => (json.len(), None),
-            Packet::Acknowledged(number, json) => (json.len(), Some(number)),
-            Packet::Opened => return Ok(self.is_opened = true),
-            Packet::Connected => return Ok(self.is_connected = true),
-            Packet::Ping => return Ok(self.pings += 1),
+        let message = match Packet::read(content) {
+            Packet::Event(json) => Some((json.len(), None)),
+            Packet::Acknowledged(number, json) => Some((json.len(), Some(number))),
+            Packet::Opened => {
+                self.is_opened = true;
+                None
+            }
+            Packet::Connected => {
+                self.is_connected = true;
+                None
+            }
+            Packet::Ping => {
+                self.pings += 1;
+                None
+            }
             Packet::Closed => return Err("the platform closed the connection of Socket.IO".into()),
             Packet::Refused(said) => {
                 self.is_refused = true;
                 return Err(format!("the client was not let in{}", words::own(said)));
             }
-            Packet::Other => return Ok(()),
+            Packet::Other => None,
         };
+        let Some((json, acknowledges)) = message else { return Ok(()) };
         content.drain(..content.len() - json);
         taker(content, Came { acknowledges, ..came });
         Ok(())

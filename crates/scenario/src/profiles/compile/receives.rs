@@ -59,7 +59,7 @@ impl Compiler<'_> {
         });
         let next = polls.next.as_ref().map(|next| self.next_poll(next, &format!("{PATH}.next"), captured));
         let is_next_of_device = next.as_ref().is_some_and(|next| is_about_a_device(&next.path, captured));
-        if is_next_of_device != asked.of_each_device && next.is_some() {
+        if is_next_of_device != is_about_a_device(&asked.request.path, captured) && next.is_some() {
             let help = "let both be about a device, or neither".to_owned();
             self.error(&format!("{PATH}.next.path"), "it asks for something else than the request", help);
         }

@@ -13,6 +13,9 @@ impl Connection {
         let was_ready = self.state == State::Ready;
         let reason = io.users.hide(reason, self.client);
         let lasting = std::mem::take(&mut self.is_refused);
+        if let Some(token) = self.token.take().filter(|_| lasting) {
+            io.users.refuse(token);
+        }
         let sealed = self.sealed();
         // The last words of TLS: they tell the platform what was wrong with it.
         self.stream.close_with(&[], false, &mut io.stream.traffic);

@@ -40,6 +40,7 @@ impl Connection {
     pub(super) fn handshake(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
         self.state = State::Handshaking;
         let user = io.users.user(self.client);
+        self.token = user.as_ref().and_then(|user| user.token);
         if let Err(reason) = self.session.connect(io.run, user.as_ref(), self.out.bytes()) {
             self.failed(slot, reason, io, events);
         }

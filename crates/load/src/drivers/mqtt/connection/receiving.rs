@@ -274,6 +274,7 @@ impl Connection {
             }
             Happened::Refused(sequence, reason) => {
                 answers.add(packet.len(), 0);
+                let reason = io.users.hide(reason, self.client);
                 events.push(Event::Refused { device, sequence, at, reason })
             }
             Happened::Pong => match self.asked {
@@ -298,7 +299,12 @@ impl Connection {
                     io.stream.traffic.answers.add(packet.len(), payload.len());
                     events.push(match refused {
                         None => Event::Acknowledged { device, sequence, at },
-                        Some(reason) => Event::Refused { device, sequence, at, reason },
+                        Some(reason) => Event::Refused {
+                            device,
+                            sequence,
+                            at,
+                            reason: io.users.hide(reason, self.client),
+                        },
                     });
                     return Ok(());
                 }
