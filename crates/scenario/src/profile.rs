@@ -2,6 +2,7 @@
 //! `platforms/`, embedded in the program; a user adds one without compiling.
 
 use crate::plan::{MetricsPlan, Protocol};
+use crate::profiles::requirements::Requirements;
 pub use crate::profiles::roles::Roles;
 use crate::profiles::token::Token;
 use plimsoll_model::Nanos;
@@ -23,6 +24,8 @@ pub struct Profile {
     pub limits: BTreeMap<String, String>,
     /// What communication it offers, which requirements it meets, how it is documented: by name, for comparisons.
     pub qualities: BTreeMap<String, String>,
+    /// Which requirements it meets; qualities say them in words.
+    pub(crate) requirements: Option<Requirements>,
     /// Where ids stand by which captured requests and responses find each other, in protocols that have none.
     pub shared_ids: Vec<SharedId>,
     /// Values by name that a scenario may set; `{NAME}` stands for them in the texts of roles.

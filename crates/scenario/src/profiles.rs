@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub(crate) mod compile;
 mod components;
-mod requirements;
+pub(crate) mod requirements;
 pub(crate) mod roles;
 mod simulated;
 pub(crate) mod token;
@@ -188,6 +188,7 @@ pub fn read_profile(source: SourceFile, file: &ReadFile<'_>) -> Result<Profile, 
         variables: written.variables,
         token: written.token,
         qualities: with_requirements(written.qualities, written.requirements.as_ref()),
+        requirements: written.requirements,
         simulated,
         shared_ids,
         name: written.name,
@@ -205,13 +206,7 @@ fn with_requirements(
     requirements: Option<&Requirements>,
 ) -> BTreeMap<String, String> {
     if !qualities.is_empty() || requirements.is_some() {
-        for (name, told) in requirements::qualities(requirements) {
-            // What a profile has from another one stays, unless it says something itself.
-            let of_it = qualities.entry(name).or_insert_with(|| told.clone());
-            if requirements.is_some() {
-                *of_it = told;
-            }
-        }
+        qualities.append(&mut requirements::qualities(requirements));
     }
     qualities
 }
@@ -294,7 +289,7 @@ fn inherit(written: ProfileConfig, root: &Node, found: &mut Diagnostics) -> Prof
         variables,
         token: written.token.clone().or(model.token),
         qualities,
-
+        requirements: written.requirements.clone().or(model.requirements),
         ..written
     }
 }
@@ -492,6 +487,61 @@ mod tests {
             let told = told(answer, websocket);
             assert!(told.contains(said), "{answer} {websocket}: {said}: {told}");
         }
+    }
+
+    #[test]
+    fn events_of_socket_io_are_texts_in_arrays_and_users_are_those_of_mqtt() {
+        let told = |device: &str, subscriber: &str| {
+            let steps =
+                "{ set_up: [{ name: a, each: device, request: { path: /a }, capture: { key: /key } }] }";
+            let text = format!(
+                "name: x\ntitle: x\ncontroller: {steps}\ndevice: {device}\nsubscriber: {subscriber}\ncomponents: []\n"
+            );
+            read_text(&text).err().unwrap_or_default()
+        };
+        let event = |marker: &str, payload: &str| {
+            format!(
+                "{{ speaks: websocket, marker: {marker}, payload: '{payload}', websocket: {{ framing: socket_io }} }}"
+            )
+        };
+        let mqtt = "{ speaks: mqtt, user: { name: '{key}', password: p }, topic: t }";
+        assert_eq!(told(&event("ascii", r#"["m","{message}"]"#), "{}"), "");
+        assert_eq!(told(mqtt, "{ user: { name: 's{subscriber}' } }"), "");
+        for (device, subscriber, said) in [
+            (&*event("ascii", "{message}"), "{}", "an event of Socket.IO is an array of JSON"),
+            (&event("binary", r#"["m","{message}"]"#), "{}", "an event of Socket.IO is a text"),
+            (
+                mqtt,
+                "{ websocket: { framing: socket_io, opening: [{ message: hello }] } }",
+                "is an array of JSON",
+            ),
+            (mqtt, "{ websocket: { auth: '{}' } }", "only Socket.IO lets clients in by itself"),
+            (mqtt, "{ websocket: { framing: socket_io, auth: '{key}' } }", "one connection for all devices"),
+            (mqtt, "{ user: { name: '{key}' } }", "no user of a device's"),
+            (mqtt, "{ listens: http, user: { name: a } }", "only clients of MQTT say a user"),
+            (
+                "{ speaks: http, user: { name: a }, request: { path: /m, body: '{message}' } }",
+                "{}",
+                "only clients of MQTT",
+            ),
+        ] {
+            let told = told(device, subscriber);
+            assert!(told.contains(said), "{device} {subscriber}: {said}: {told}");
+        }
+    }
+
+    #[test]
+    fn requirements_of_another_profile_are_inherited() {
+        let read = |own: &str| {
+            read_text(&format!("name: x\ntitle: x\nlike: onem2m\n{own}components: []\n")).unwrap()
+        };
+        let (inherited, own) = (read(""), read("requirements: { source: me }\n"));
+        assert!(
+            inherited.qualities.values().any(|told| told == "UNI.405, UNI.406"),
+            "{:?}",
+            inherited.qualities
+        );
+        assert!(own.qualities.values().any(|told| told == "23 of 23 (me)"), "{:?}", own.qualities);
     }
 
     #[test]

@@ -74,6 +74,36 @@ fn sent(level: &Value) -> u64 {
     sent
 }
 
+/// What was sent was acknowledged and came to the platform; all that the platform says it gave to subscribers came to them once, and
+/// what it says it lost is lost.
+#[track_caller]
+fn is_exact(bench: &Bench, level: &Value, given: &str) {
+    let (sent, lines) = (sent(level), recorded(bench));
+    assert_eq!(
+        (count(level, "acknowledged"), lines["inserted"], lines[given]),
+        (sent, sent, count(level, "delivered") + count(level, "late")),
+        "{lines:?} {level:#}"
+    );
+    assert_eq!(
+        (count(level, "lost"), count(level, "duplicated")),
+        (2 * lines["lost"], 0),
+        "{lines:?} {level:#}"
+    );
+}
+
+/// Nobody is answered, and some broadcasts come twice.
+#[track_caller]
+fn is_exact_with_duplicates(bench: &Bench, level: &Value) {
+    let (sent, lines) = (sent(level), recorded(bench));
+    let came = ["delivered", "late", "duplicated"].map(|name| count(level, name)).into_iter().sum::<u64>();
+    assert_eq!(
+        (lines["inserted"], lines["pushed"], 2 * lines["lost"]),
+        (sent, came, count(level, "lost")),
+        "{lines:?} {level:#}"
+    );
+    assert!(count(level, "duplicated") >= 20, "{level:#}");
+}
+
 #[test]
 fn devicehive_answers_each_notification_and_pushes_it() {
     let bench = Bench::beside_others();
@@ -85,19 +115,7 @@ fn devicehive_answers_each_notification_and_pushes_it() {
              ports: {{ rest: {rest}, auth: {auth} }} }}"
         )))
         .judged();
-    let level = finished.level(0);
-    let (sent, lines) = (sent(level), recorded(&bench));
-    assert_eq!(count(level, "acknowledged"), sent, "{level:#}");
-    assert_eq!(
-        (lines["inserted"], lines["pushed"]),
-        (sent, count(level, "delivered") + count(level, "late")),
-        "{lines:?} {level:#}"
-    );
-    assert_eq!(
-        (count(level, "lost"), count(level, "duplicated")),
-        (2 * lines["lost"], 0),
-        "{lines:?} {level:#}"
-    );
+    is_exact(&bench, finished.level(0), "pushed");
 }
 
 /// Devices post over REST, or insert over WebSocket; subscribers poll.
@@ -116,14 +134,7 @@ fn devicehive_gives_each_notification_to_those_who_poll() {
                 "{{ profile: devicehive, mapping: {mapping}, address: \"{address}\", ports: {{ rest: {rest}, auth: {auth} }} }}"
             )))
             .judged();
-        let level = finished.level(0);
-        let (sent, lines) = (sent(level), recorded(&bench));
-        assert_eq!(count(level, "acknowledged"), sent, "{mapping}: {level:#}");
-        assert_eq!(
-            (lines["inserted"], lines["polled"], count(level, "lost"), count(level, "duplicated")),
-            (sent, count(level, "delivered") + count(level, "late"), 2 * lines["lost"], 0),
-            "{mapping}: {lines:?} {level:#}"
-        );
+        is_exact(&bench, finished.level(0), "polled");
     }
 }
 
@@ -141,18 +152,7 @@ fn takes_messages_over_mqtt(program: &str, profile: &str, ports: &[(&str, &str)]
             ports.join(", ")
         )))
         .judged();
-    let level = finished.level(0);
-    let (sent, lines) = (sent(level), recorded(&bench));
-    assert_eq!(
-        (count(level, "acknowledged"), lines["inserted"], lines["pushed"]),
-        (sent, sent, count(level, "delivered") + count(level, "late")),
-        "{lines:?} {level:#}"
-    );
-    assert_eq!(
-        (count(level, "lost"), count(level, "duplicated")),
-        (2 * lines["lost"], 0),
-        "{lines:?} {level:#}"
-    );
+    is_exact(&bench, finished.level(0), "pushed");
 }
 
 #[test]
@@ -183,16 +183,7 @@ fn meshblu_streams_broadcasts_some_of_them_twice() {
                 "{{ profile: meshblu, mapping: {mapping}, address: \"{address}\", ports: {{ http: {http}, stream: {http} }} }}"
             )))
             .judged();
-        let level = finished.level(0);
-        let (sent, lines) = (sent(level), recorded(&bench));
-        let came =
-            ["delivered", "late", "duplicated"].map(|name| count(level, name)).into_iter().sum::<u64>();
-        assert_eq!(
-            (lines["inserted"], lines["pushed"], 2 * lines["lost"]),
-            (sent, came, count(level, "lost")),
-            "{mapping}: {lines:?} {level:#}"
-        );
-        assert!(count(level, "duplicated") >= 20, "{mapping}: {level:#}");
+        is_exact_with_duplicates(&bench, finished.level(0));
     }
 }
 
@@ -206,15 +197,7 @@ fn meshblu_answers_nothing_and_some_broadcasts_come_twice() {
             "{{ profile: meshblu, clean_up: true, address: \"ws://127.0.0.1:{websocket}\", ports: {{ http: {http} }} }}"
         )))
         .judged();
-    let level = finished.level(0);
-    let (sent, lines) = (sent(level), recorded(&bench));
-    let came = ["delivered", "late", "duplicated"].map(|name| count(level, name)).into_iter().sum::<u64>();
-    assert_eq!(
-        (lines["inserted"], lines["pushed"], 2 * lines["lost"]),
-        (sent, came, count(level, "lost")),
-        "{lines:?} {level:#}"
-    );
-    assert!(count(level, "duplicated") >= 20, "{level:#}");
+    is_exact_with_duplicates(&bench, finished.level(0));
 }
 
 /// A refusal does not say what it refuses, and the connection ends with it.

@@ -150,7 +150,10 @@ impl Messages {
                 self.data.extend_from_slice(value);
                 self.data.push(b'\n');
             }
-            b"id" if !value.contains(&0) => self.id = value.to_vec(),
+            b"id" if !value.contains(&0) => {
+                self.id.clear();
+                self.id.extend_from_slice(value);
+            }
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
                 self.retry = str::from_utf8(value).ok().and_then(|text| text.parse().ok()).or(self.retry);
             }

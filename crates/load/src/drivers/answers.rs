@@ -5,6 +5,7 @@ use plimsoll_model::RunId;
 use plimsoll_scenario::plan::Variables;
 use plimsoll_scenario::plan::{AnswerPlan, Plan, Template};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Characters of a status that are shown.
 const LONGEST_STATUS: usize = 100;
@@ -69,17 +70,17 @@ pub fn verdict(plan: &AnswerPlan, json: &Value) -> Option<Option<String>> {
     let status = plan.status.as_ref().and_then(|pointer| json.pointer(pointer));
     if let Some(types) = &plan.types {
         let of_it = json.pointer(&types.pointer).map(word)?;
-        if types.refusals.contains(&of_it) {
+        if types.refusals.iter().any(|refusal| *refusal == of_it) {
             let status =
                 status.map(|status| format!("status {}: ", cut(&status.to_string(), LONGEST_STATUS)));
             let words = cut(&json.to_string(), LONGEST_STATUS);
             return Some(Some(format!("the platform answered {}{words}", status.unwrap_or_default())));
         }
-        if !types.answers.contains(&of_it) {
+        if !types.answers.iter().any(|answer| *answer == of_it) {
             return None;
         }
     }
-    let is_wanted = |status: &Value| plan.expect.contains(&word(status));
+    let is_wanted = |status: &Value| plan.expect.iter().any(|wanted| *wanted == word(status));
     let is_refused = !plan.expect.is_empty() && !status.is_some_and(is_wanted);
     Some(is_refused.then(|| {
         let status = status.map(Value::to_string).unwrap_or_else(|| "without a status".into());
@@ -88,8 +89,8 @@ pub fn verdict(plan: &AnswerPlan, json: &Value) -> Option<Option<String>> {
 }
 
 /// A value as a word: a text as it is, anything else as JSON has it.
-pub fn word(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+pub fn word(value: &Value) -> Cow<'_, str> {
+    value.as_str().map_or_else(|| value.to_string().into(), Cow::from)
 }
 
 fn render(template: &Template, run: &str, device: u32, out: &mut Vec<u8>) {

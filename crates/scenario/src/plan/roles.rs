@@ -225,6 +225,13 @@ pub struct HttpReceiveRole {
     pub polls: Option<PollPlan>,
 }
 
+impl HttpReceiveRole {
+    /// Path and query of later requests, where these are others.
+    pub fn next_path(&self) -> Option<&Template> {
+        self.polls.as_ref()?.next.as_ref().map(|next| &next.path)
+    }
+}
+
 /// How subscribers poll.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PollPlan {
@@ -316,6 +323,12 @@ impl RequestPlan {
             retry: Vec::new(),
             retry_lost: false,
         }
+    }
+
+    /// What variables may stand in: path, header fields and body.
+    pub fn texts(&self) -> impl Iterator<Item = &Template> {
+        let headers = self.headers.iter().map(|(_, value)| value);
+        [&self.path, &self.body].into_iter().chain(headers)
     }
 
     /// Whether a status means success.

@@ -5,16 +5,17 @@ mod delivery;
 mod receives;
 mod secrets;
 pub(crate) mod token;
+mod users;
 mod websocket;
 
 use crate::plan::{
     Capture, CaptureFrom, CapturedName, ControllerProtocol, DeviceRole, Each, ListenerRole, MarkerForm,
     NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol, QueryPlan,
-    RequestPlan, RolePlan, ServePlan, StepPlan, Template, UserPlan,
+    RequestPlan, RolePlan, ServePlan, StepPlan, Template,
 };
 use crate::profiles::roles::{
     BodyFormat, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Querier, Request, Roles, Serves,
-    Speaks, Step, Subscriber, User,
+    Speaks, Step, Subscriber,
 };
 use plimsoll_codec::cbor;
 use plimsoll_codec::coap::option;
@@ -105,18 +106,7 @@ impl Compiler<'_> {
                     help,
                 );
             }
-            plan.subscriber_user = subscriber.user.as_ref().map(|user| {
-                let is_client = of_devices.unwrap_or_default() == Protocol::Mqtt && !plan.have_receivers();
-                // Before the set-up nothing is captured.
-                let captured = if plan.notified.is_some() { &[][..] } else { &plan.captured };
-                let user = self.user(user, ("subscriber.user", OF_SUBSCRIBER, is_client), captured);
-                let is_of_device = |text: &Template| receives::is_about_a_device(text, captured);
-                if is_of_device(&user.name) || user.password.as_ref().is_some_and(is_of_device) {
-                    let help = "let a step with `each: subscriber` capture it".to_owned();
-                    self.error("subscriber.user", "a subscriber is no user of a device's", help);
-                }
-                user
-            });
+            plan.subscriber_user = self.user_of_subscribers(subscriber, of_devices, &plan);
             (plan.delivery, plan.doubtful_delivery) = self.delivery(subscriber, roles.controller.as_ref());
         }
         if let Some(querier) = &roles.querier {
@@ -383,10 +373,7 @@ impl Compiler<'_> {
             protocol: Some(protocol),
             request,
             log_in,
-            user: device.user.as_ref().map(|user| {
-                let whose = ("device.user", OF_DEVICE, protocol == Protocol::Mqtt);
-                self.user(user, whose, captured)
-            }),
+            user: self.user_of_devices(device, protocol, captured),
             serves: device.serves.as_ref().map(|serves| self.serves(serves, protocol, captured)),
             envelope,
             websocket,
@@ -401,24 +388,6 @@ impl Compiler<'_> {
                 .map(|(key, value)| (key.clone(), self.fill(value)))
                 .collect(),
         }
-    }
-
-    /// Who a client says it is, which has a meaning over MQTT.
-    fn user(
-        &mut self,
-        user: &User,
-        (path, variables, has_meaning): (&str, &[&str], bool),
-        captured: &[CapturedName],
-    ) -> UserPlan {
-        if !has_meaning {
-            let help = "remove it, or say it in headers or messages".to_owned();
-            self.error(path, "only clients of MQTT say a user", help);
-        }
-        let name = self.template(&user.name, variables, &format!("{path}.name"), captured);
-        let password = user.password.as_ref();
-        let password =
-            password.map(|text| self.template(text, variables, &format!("{path}.password"), captured));
-        UserPlan { name, password }
     }
 
     /// What steps have that the protocol of the controller has not.

@@ -11,6 +11,7 @@ mod listener;
 mod outcome;
 mod receiving;
 mod requests;
+mod since;
 mod subscriber;
 
 pub use listener::HttpListenerDriver;

@@ -1,6 +1,7 @@
 //! One connection over which a subscriber receives: it asks, and what comes in the answer is delivered.
 
 use super::heads::Heads;
+use super::since::since;
 use crate::content::Contents;
 use crate::driver::{Client, Event, Traffic};
 use crate::drivers::socket::Interest;
@@ -13,10 +14,9 @@ use plimsoll_codec::hiding::CUT;
 use plimsoll_codec::http::{Begun, HttpError, Messages, StreamReader, escape_path};
 use plimsoll_codec::stranger::Stranger;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{HttpReceiveRole, NextPollPlan, PollPlan};
+use plimsoll_scenario::plan::{HttpReceiveRole, PollPlan};
 use plimsoll_stats::distribution::Random;
 use rustix::event::epoll::EventFlags;
-use serde_json::Value;
 use std::io::Write;
 
 /// Readings of one socket before others get their turn.
@@ -27,8 +27,6 @@ const LARGEST_MESSAGE: usize = 2 * 1024 * 1024;
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
 /// Room that is kept for answers to polls.
 const KEPT: usize = 64 * 1024;
-/// Longest value of `since` that is taken.
-const LONGEST_SINCE: usize = 1024;
 /// Bytes of a refusal that are read for its words.
 const REFUSAL: usize = 4096;
 /// The status of a request whose credentials are not accepted (RFC 9110 section 15.5.2).
@@ -571,48 +569,5 @@ impl Receiving {
         self.body = Vec::new();
         self.out.clear();
         self.written = 0;
-    }
-}
-
-/// Where an answer ended, by what it says.
-fn since(next: &NextPollPlan, body: &[u8]) -> Option<String> {
-    let json: Value = serde_json::from_slice(body).ok()?;
-    let mut value = &json;
-    for part in next.since.split('/').skip(1) {
-        value = match (value, part) {
-            (Value::Array(array), "-") => array.last()?,
-            (value, "-") => value,
-            (Value::Array(array), part) => array.get(part.parse::<usize>().ok()?)?,
-            (Value::Object(object), part) => object.get(&part.replace("~1", "/").replace("~0", "~"))?,
-            _ => return None,
-        };
-    }
-    match value {
-        Value::String(text) => Some(text.clone()).filter(|text| text.len() <= LONGEST_SINCE),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use plimsoll_scenario::plan::Template;
-
-    #[test]
-    fn an_answer_ends_where_its_pointer_says() {
-        let at = |pointer: &str, body: &str| {
-            let next = NextPollPlan { path: Template { pieces: Vec::new() }, since: pointer.to_owned() };
-            since(&next, body.as_bytes())
-        };
-        let list = r#"[{"id":7,"a/b":"x"},{"id":8,"a/b":"2026-11-28T12:00:00+01:00"}]"#;
-        assert_eq!(at("/-/id", list).as_deref(), Some("8"));
-        assert_eq!(at("/0/a~1b", list).as_deref(), Some("x"));
-        assert_eq!(at("/-/id", r#"{"id":9}"#).as_deref(), Some("9"), "one that stands alone is the last");
-        for (pointer, body) in
-            [("/-/id", "[]"), ("/id", list), ("/9/id", list), ("/-/id", "no JSON"), ("/0", list)]
-        {
-            assert_eq!(at(pointer, body), None, "{pointer} {body}");
-        }
     }
 }

@@ -74,9 +74,7 @@ impl SubscriberDriver {
         let own = share.count(count);
         // What lies below other protocols lies not below these requests, as with queries.
         let tls = plan.connection.transport.tls.clone().filter(|_| plan.protocol() == Protocol::Http);
-        let headers = role.request.headers.iter().map(|(_, value)| value);
-        let next = role.polls.iter().filter_map(|polls| polls.next.as_ref()).map(|next| &next.path);
-        let mut texts = headers.chain([&role.request.path, &role.request.body]).chain(next);
+        let mut texts = role.request.texts().chain(role.next_path());
         let io = Io {
             heads: Heads::new(plan, (host(plan, address), tls.is_some()), role.request.clone()),
             stream: StreamIo::new(context, &TransportPlan { tls, websocket: None }, READ_SIZE)?,

@@ -93,10 +93,7 @@ impl Compiler<'_> {
             self.error(&format!("{path}.{key}"), message, "remove it".into());
         }
         let request = self.request((written, Protocol::Http), OF_RECEIVER, path, captured);
-        let is_of_device = |text: &Template| is_about_a_device(text, captured);
-        let of_each_device = is_of_device(&request.path)
-            || is_of_device(&request.body)
-            || request.headers.iter().any(|(_, value)| is_of_device(value));
+        let of_each_device = request.texts().any(|text| is_about_a_device(text, captured));
         HttpReceiveRole { request, of_each_device, polls: None }
     }
 }

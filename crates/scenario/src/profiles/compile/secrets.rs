@@ -1,6 +1,6 @@
 //! Which captured values are secret: those that requests have in the places of credentials.
 
-use crate::plan::{CaptureFrom, HttpReceiveRole, Piece, PollPlan, ReceiveRole, RolePlan, Template};
+use crate::plan::{CaptureFrom, HttpReceiveRole, Piece, ReceiveRole, RolePlan, Template};
 use plimsoll_codec::credentials::names_secret;
 
 /// Whether a captured value is secret by its name, or by the place in the answer where it stood.
@@ -19,11 +19,11 @@ pub(super) fn slots(plan: &RolePlan) -> Vec<usize> {
     let observers = plan.observes.iter().flat_map(|observes| &observes.log_in);
     let devices = plan.device.log_in.iter().chain(&plan.device.request);
     let (receivers, websocket) = match &plan.receives {
-        Some(ReceiveRole::Http(role)) => (Some(&role.request), None),
+        Some(ReceiveRole::Http(role)) => (Some(role), None),
         Some(ReceiveRole::WebSocket(role)) => (None, Some(role)),
         None => (None, None),
     };
-    let clients = devices.chain(observers).chain(receivers).chain(queries);
+    let clients = devices.chain(observers).chain(receivers.map(|role| &role.request)).chain(queries);
     let requests = steps.map(|step| &step.request).chain(clients);
     let mut slots = Vec::new();
     for request in requests {
@@ -31,12 +31,7 @@ pub(super) fn slots(plan: &RolePlan) -> Vec<usize> {
         slots.extend(headers.flat_map(|(_, value)| &value.pieces).filter_map(captured));
         slots.extend(in_parameters(&request.path));
     }
-    if let Some(ReceiveRole::Http(HttpReceiveRole {
-        polls: Some(PollPlan { next: Some(next), .. }), ..
-    })) = &plan.receives
-    {
-        slots.extend(in_parameters(&next.path));
-    }
+    slots.extend(receivers.and_then(HttpReceiveRole::next_path).into_iter().flat_map(in_parameters));
     let users = [&plan.device.user, &plan.subscriber_user].into_iter().flatten();
     let passwords = users.filter_map(|user| user.password.as_ref());
     slots.extend(passwords.flat_map(|password| &password.pieces).filter_map(captured));
