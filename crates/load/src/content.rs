@@ -5,9 +5,10 @@ use plimsoll_codec::marker::Marker;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::Variables;
 use plimsoll_scenario::plan::{
-    Content, MarkerForm, MessagePlan, OptionPlan, OptionValue, Plan, RequestPlan, Template,
+    Content, MarkerForm, MessagePlan, OptionPlan, OptionValue, Plan, RequestPlan, SaidPlan, Template,
 };
 use plimsoll_stats::distribution::{Random, SizeDistribution, random};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The run's tag as markers of a form carry it.
@@ -42,6 +43,8 @@ pub struct Contents {
     inner: Vec<u8>,
     /// Whether anything that is said has the time in it.
     tells_time: bool,
+    /// Which device each query of the present level is about; `None` where these are messages of devices themselves.
+    asked: Option<HashMap<u32, u32>>,
     view: View,
 }
 
@@ -64,7 +67,36 @@ impl Contents {
             envelope: plan.platform.roles.device.envelope.clone(),
             inner: Vec::new(),
             tells_time: tells_time(plan),
+            asked: None,
             view: View::of(&Arc::default()),
+        }
+    }
+
+    /// What queriers ask by messages: in the place of a device and its messages are a querier and the queries that it asks.
+    pub fn of_queries(plan: &Plan, run: RunId, said: &SaidPlan) -> Contents {
+        let contents = Contents::new(plan, run);
+        Contents {
+            message: MessagePlan { content: Content::Template(Template::default()), ..contents.message },
+            topic: said.topic.clone().unwrap_or_default(),
+            user_properties: Vec::new(),
+            tells_time: said.message.tells_time(),
+            envelope: Some(said.message.clone()),
+            asked: Some(HashMap::new()),
+            ..contents
+        }
+    }
+
+    /// A query of the present level is about that device.
+    pub fn ask(&mut self, query: u32, device: u32) {
+        if let Some(asked) = &mut self.asked {
+            asked.insert(query, device);
+        }
+    }
+
+    /// The level is closed: its queries are forgotten.
+    pub fn forget_queries(&mut self) {
+        if let Some(asked) = &mut self.asked {
+            asked.clear();
         }
     }
 
@@ -130,6 +162,8 @@ impl Contents {
     /// Appends the content of a message. What is random in it depends on seed, device and sequence only.
     pub fn render(&mut self, device: u32, sequence: u32, out: &mut Vec<u8>) {
         self.view.refresh();
+        let of_query = self.asked.as_ref().and_then(|asked| asked.get(&sequence));
+        let device = of_query.copied().unwrap_or(device);
         let marker = Marker { run: run_tag(self.message.marker, self.run), device, sequence };
         self.marker.clear();
         match self.message.marker {
@@ -222,7 +256,7 @@ fn tells_time(plan: &Plan) -> bool {
             || request.headers.iter().any(|(_, value)| value.tells_time())
             || request.options.iter().any(of_option)
     };
-    let query = roles.query.as_ref().map(|query| &query.request);
+    let query = roles.query.as_ref().and_then(|query| query.ask.request());
     of_message
         || roles.device.envelope.as_ref().is_some_and(Template::tells_time)
         || roles.device.request.iter().chain(query).any(of_request)

@@ -77,6 +77,11 @@ impl Share {
         (0..self.count(total)).map(move |slot| self.number(slot))
     }
 
+    /// Numbers of this share's part of so many queriers in all, which is one at least.
+    pub fn queriers(self, all: u32) -> impl Iterator<Item = u32> {
+        (0..all.div_ceil(self.of.max(1)).max(1)).map(move |slot| self.number(slot))
+    }
+
     /// Blocks of this share.
     #[inline]
     fn blocks(self) -> u32 {

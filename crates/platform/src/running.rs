@@ -72,6 +72,11 @@ pub struct HttpAddresses {
 }
 
 impl HttpAddresses {
+    /// Where devices connect.
+    pub fn of_devices(&self) -> SocketAddr {
+        self.host
+    }
+
     /// The address of the port of that name; without a name, of the one that requests go to by themselves.
     pub fn of(&self, port: Option<&str>) -> Option<SocketAddr> {
         let port = match port {
@@ -333,7 +338,7 @@ impl Platform {
     pub fn http_addresses(&self, plan: &PlatformPlan, devices: SocketAddr) -> HttpAddresses {
         let mut ports = self.ports.clone();
         ports.extend(plan.ports.iter().map(|(name, port)| (name.clone(), *port)));
-        let spoken = plan.roles.controller.protocol();
+        let spoken = plan.roles.controller.requests.protocol();
         let speaking = plan.profile.components.iter().find_map(|component| component.port(spoken).cloned());
         let http = ports.get("http").filter(|_| spoken == Protocol::Http);
         let named = speaking.and_then(|name| ports.get(&name)).or(http);

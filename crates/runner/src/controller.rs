@@ -1,25 +1,29 @@
 //! The controller: registers devices and subscriptions before a run and takes them away after it, as the platform's
-//! profile says. Nothing of this is measured, so plain clients do it: over HTTP some requests at a time, over CoAP one.
+//! profile says. Nothing of this is measured, so plain clients do it: some requests or messages at a time, over CoAP over TCP and
+//! over MQTT one.
 
-pub(crate) mod coap_tcp;
+mod answers;
+mod clients;
+mod coap;
+mod coap_tcp;
 pub(crate) mod http;
+mod messages;
+mod mqtt;
+mod stream;
+mod websocket;
+mod writing;
 
-use coap_tcp::{Patience, Session};
-use plimsoll_codec::cbor;
-use plimsoll_codec::coap::OptionList;
-use plimsoll_codec::hiding::cut;
-use plimsoll_load::clock::wall_nanos;
+use answers::{captured, place, shown};
+pub use clients::Sessions;
+use clients::{Client, Outcome};
 use plimsoll_load::run_context::Token;
 use plimsoll_model::RunId;
-use plimsoll_scenario::plan::{
-    Capture, CaptureFrom, ControllerProtocol, Each, OptionValue, Plan, PopulationPlan, RequestPlan, StepPlan,
-};
-use plimsoll_scenario::plan::{Captures, Template, Variables};
-use plimsoll_stats::distribution::random;
+use plimsoll_scenario::plan::{Ask, Captures, Each, Plan, PopulationPlan, StepPlan};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+pub(crate) use writing::Rendered;
 
 /// Requests under way at once, where the scenario does not say.
 pub const PARALLELISM: usize = 8;
@@ -34,10 +38,6 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const HASTY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Largest answer that is looked at, in bytes.
 const LARGEST_ANSWER: u64 = 4 * 1024 * 1024;
-/// Characters of an answer that an error shows.
-const SHOWN: usize = 300;
-/// Distinguishes the random numbers of set-up steps from others.
-const STREAM: u64 = 0x7365_7475_7000_0000;
 
 /// Why a step could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -53,38 +53,46 @@ pub enum ControllerError {
         help: &'static str,
     },
     /// The platform answered with a status that the step does not expect.
-    #[error("step `{step}`: {method} {url} was answered {status}: {body}")]
+    #[error("step `{step}`: {asked} was answered {status}: {body}")]
     Status {
         /// The step.
         step: String,
-        /// The method.
-        method: String,
-        /// The whole address.
-        url: String,
+        /// The method and the whole address.
+        asked: String,
         /// The status.
         status: u16,
         /// The beginning of the answer.
         body: String,
     },
+    /// The platform refused a message.
+    #[error("step `{step}`: {asked} was refused: {reason}: {body}")]
+    Refused {
+        /// The step.
+        step: String,
+        /// What was asked, and where.
+        asked: String,
+        /// Why.
+        reason: String,
+        /// The beginning of the answer.
+        body: String,
+    },
     /// No answer came.
-    #[error("step `{step}`: {method} {url}: {cause}")]
+    #[error("step `{step}`: {asked}: {cause}")]
     Request {
         /// The step.
         step: String,
-        /// The method.
-        method: String,
-        /// The whole address.
-        url: String,
+        /// What was asked, and where.
+        asked: String,
         /// Why.
         cause: String,
     },
     /// The answer has not got what is to be kept of it.
-    #[error("step `{step}`: the answer of {url} has no `{what}` that could stand in a request")]
+    #[error("step `{step}`: the answer to {asked} has no `{what}` that could stand in a request")]
     Capture {
         /// The step.
         step: String,
-        /// The whole address.
-        url: String,
+        /// What was asked, and where.
+        asked: String,
         /// What was looked for. The answer itself is not shown: it may hold a key.
         what: String,
     },
@@ -101,8 +109,10 @@ pub struct Scene<'a> {
     pub run: RunId,
     /// Where a port of the platform is reached; `None` asks for the one that requests go to by themselves.
     pub address: &'a (dyn Fn(Option<&str>) -> Option<SocketAddr> + Sync),
-    /// The connection over which requests go where they do not speak HTTP.
-    pub session: &'a Session,
+    /// Where devices reach it.
+    pub devices: SocketAddr,
+    /// The connections over which goes what does not speak HTTP.
+    pub sessions: &'a Sessions,
     /// The access token.
     pub token: &'a Token,
     /// Where each subscriber listens.
@@ -112,6 +122,17 @@ pub struct Scene<'a> {
     /// Whether nothing is tried twice and a request that fails does not keep the others from being sent: for what is
     /// taken away at the end.
     pub hasty: bool,
+}
+
+impl Scene<'_> {
+    /// Where something is asked.
+    fn address_of(&self, ask: &Ask) -> Option<SocketAddr> {
+        match (ask, ask.port()) {
+            // Messages speak what devices do, unless they name a port.
+            (Ask::Message(_), None) => Some(self.devices),
+            (_, port) => (self.address)(port),
+        }
+    }
 }
 
 /// Does the steps in order and adds what they capture; `told` hears of each: its name, how many of its requests are done
@@ -128,9 +149,9 @@ pub fn perform(
     let client = Client::of(scene);
     let answers = AtomicBool::new(false);
     for step in steps {
-        let address = (scene.address)(step.request.port.as_deref()).ok_or_else(|| ControllerError::Port {
+        let address = scene.address_of(&step.ask).ok_or_else(|| ControllerError::Port {
             step: step.name.clone(),
-            port: step.request.port.clone().unwrap_or_else(|| "http".into()),
+            port: step.ask.port().unwrap_or("http").to_owned(),
             help: "; give its number under `platform.ports`",
         })?;
         let ended = perform_one(step, scene, (address, &answers), &client, captures, told);
@@ -151,8 +172,8 @@ pub fn clean_up(steps: &[StepPlan], scene: &Scene<'_>, captures: &mut Captures) 
     let mut left = Vec::new();
     for step in steps {
         let name = &step.name;
-        let Some(address) = (scene.address)(step.request.port.as_deref()) else {
-            let port = step.request.port.as_deref().unwrap_or("http");
+        let Some(address) = scene.address_of(&step.ask) else {
+            let port = step.ask.port().unwrap_or("http");
             left.push(format!("cleaning up, step `{name}`, was not done: the platform has no port `{port}`"));
             continue;
         };
@@ -267,69 +288,22 @@ struct Whom {
     item: u32,
 }
 
-/// What requests go over.
-enum Client<'a> {
-    Http(ureq::Agent),
-    CoapTcp(&'a Session, Duration),
-}
-
-impl<'a> Client<'a> {
-    fn of(scene: &Scene<'a>) -> Client<'a> {
-        let timeout = if scene.hasty { HASTY_TIMEOUT } else { TIMEOUT };
-        match scene.plan.platform.roles.controller {
-            ControllerProtocol::Http => Client::Http(http::client(scene.plan, timeout, false)),
-            ControllerProtocol::CoapTcp => Client::CoapTcp(scene.session, timeout),
-        }
-    }
-
-    /// The answer; `None` where the user stops the run before it has come.
-    fn send(
-        &self,
-        step: &StepPlan,
-        written: &Rendered,
-        (plan, address): (&Plan, SocketAddr),
-        stop: Option<&AtomicBool>,
-    ) -> Option<Result<Answer, Unanswered>> {
-        let method = &step.request.method;
-        match (self, stop) {
-            (Client::Http(client), Some(stop)) => http::send_unless_stopped(client, method, written, stop),
-            (Client::Http(client), None) => Some(http::send(client, method, written)),
-            (Client::CoapTcp(session, timeout), stop) => {
-                session.send(step, written, (plan, address), Patience { timeout: *timeout, stop })
-            }
-        }
-    }
-}
-
-/// A request as it goes out.
-#[derive(Clone)]
-pub(crate) struct Rendered {
-    /// The whole address, for HTTP and for people.
-    pub url: String,
-    /// Path and query, for CoAP.
-    pub path: String,
-    /// Header fields of HTTP.
-    pub headers: Vec<(String, Vec<u8>)>,
-    /// Options of CoAP beside path and query.
-    pub options: OptionList,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
 /// The status, the header fields and the body of an answer.
 type Answer = (u16, Vec<(String, String)>, Vec<u8>);
 
-/// A request without an answer.
+/// A request or message without an answer.
 pub(crate) struct Unanswered {
     /// Whether the platform may have had it.
     pub reached: bool,
+    /// Whether the platform did not let the connection in.
+    pub is_unauthorized: bool,
     /// Why.
     pub cause: String,
 }
 
 impl Unanswered {
     fn at(reached: bool) -> impl Fn(&dyn std::fmt::Display) -> Unanswered {
-        move |cause| Unanswered { reached, cause: cause.to_string() }
+        move |cause| Unanswered { reached, is_unauthorized: false, cause: cause.to_string() }
     }
 }
 
@@ -341,169 +315,90 @@ fn request(
     captures: &Mutex<&mut Captures>,
     whom: Whom,
 ) -> Result<(), ControllerError> {
-    let (name, method) = (&step.name, &step.request.method);
+    let name = &step.name;
     let hidden = |text: &str| lock(captures).hide(scene.token.hide(text), whom.device, whom.subscriber);
     let began = Instant::now();
     let mut pause = PAUSE;
     let mut tries = 1;
-    let (written, (status, headers, body)) = loop {
+    let (asked, (outcome, headers, body)) = loop {
         let (generation, token) = scene.token.current();
-        let written = write(&step.request, scene, &token, address, &lock(captures), whom);
+        let written = writing::write(&step.ask, scene, &token, address, &lock(captures), whom);
         // What is taken away at the end is taken away after the user's word, too.
         let stop = Some(scene.stop).filter(|_| !scene.hasty);
-        let answered = client.send(step, &written, (scene.plan, address), stop);
+        let answered = client.send(step, &written, (scene, address), stop);
         let answered = answered.ok_or(ControllerError::Interrupted)?;
-        // What may have been done is done again only where that changes nothing (RFC 9110 section 9.2.2), or where the
-        // profile knows what the platform says to the second time, which serves as well.
-        let known =
-            step.captures.is_empty() && [409, 422].iter().any(|code| step.request.expect.contains(code));
-        let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(&method.as_str()) || known;
+        let idempotent = is_idempotent(step);
         let again = match &answered {
+            Ok((Outcome::Taken | Outcome::Refused(_), ..)) => false,
             // Too many requests and unavailable: the platform has not done it (sections 15.6.4 and RFC 6585).
-            Ok((status, ..)) if step.request.is_success(*status) => false,
-            Ok((429 | 503, ..)) => true,
+            Ok((Outcome::Status(429 | 503), ..)) => true,
             // Not let in: with the next token it may be.
-            Ok((401, ..)) if generation > 0 => {
+            Ok((Outcome::Status(401), ..)) | Err(Unanswered { is_unauthorized: true, .. })
+                if generation > 0 =>
+            {
                 scene.token.refuse(generation);
                 true
             }
-            Ok((status, ..)) => *status >= 500 && idempotent,
+            Ok((Outcome::Status(status), ..)) => *status >= 500 && idempotent,
             Err(Unanswered { reached, .. }) => !reached || idempotent,
         };
         let patient = answers.load(Ordering::Relaxed) && began.elapsed() < PATIENCE;
         if !again || scene.hasty || (tries >= TRIES && !patient) {
+            let asked = hidden(&written.asked());
             let answer = answered.map_err(|Unanswered { cause, .. }| {
-                let (step, method) = (name.clone(), method.clone());
-                ControllerError::Request { step, method, url: hidden(&written.url), cause }
+                let (step, asked, cause) = (name.clone(), asked.clone(), hidden(&cause));
+                ControllerError::Request { step, asked, cause }
             })?;
-            break (written, answer);
+            break (asked, answer);
         }
         if !plimsoll_platform::pause(scene.stop, pause) {
             return Err(ControllerError::Interrupted);
         }
         (pause, tries) = ((pause * 2).min(LONGEST_PAUSE), tries + 1);
     };
-    if !step.request.is_success(status) {
+    if outcome != Outcome::Taken {
         // An answer that was not expected may have what was to be captured.
         let found = step.captures.iter();
         let found = found.filter_map(|capture| Some((capture.slot, captured(capture, &headers, &body)?)));
-        let location = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"));
-        let said = match location.filter(|_| (300..400).contains(&status)) {
-            Some((_, location)) => format!("to {location}, which is not followed"),
-            None => shown(&body),
+        let found: Vec<(usize, String)> = found.collect();
+        let without = |text: String| {
+            let hide = |text, (slot, value): &(usize, String)| lock(captures).hide_new(text, *slot, value);
+            found.iter().fold(hidden(&text), hide)
         };
-        let said = hidden(&said);
-        let body = found.fold(said, |said, (slot, value)| lock(captures).hide_new(said, slot, &value));
-        let (step, method, url) = (name.clone(), method.clone(), hidden(&written.url));
-        return Err(ControllerError::Status { step, method, url, status, body });
+        let step = name.clone();
+        return Err(match outcome {
+            Outcome::Refused(reason) => {
+                ControllerError::Refused { step, asked, reason: without(reason), body: without(shown(&body)) }
+            }
+            Outcome::Status(status) => {
+                let location = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"));
+                let body = match location.filter(|_| (300..400).contains(&status)) {
+                    Some((_, location)) => format!("to {location}, which is not followed"),
+                    None => shown(&body),
+                };
+                ControllerError::Status { step, asked, status, body: without(body) }
+            }
+            Outcome::Taken => return Ok(()),
+        });
     }
     answers.store(true, Ordering::Relaxed);
     for capture in &step.captures {
         let Some(value) = captured(capture, &headers, &body) else {
-            let (step, url) = (name.clone(), hidden(&written.url));
-            return Err(ControllerError::Capture { step, url, what: place(&capture.from) });
+            let step = name.clone();
+            return Err(ControllerError::Capture { step, asked, what: place(&capture.from) });
         };
         lock(captures).set(capture.slot, whom.device, whom.subscriber, value);
     }
     Ok(())
 }
 
-fn write(
-    request: &RequestPlan,
-    scene: &Scene<'_>,
-    token: &str,
-    address: SocketAddr,
-    captures: &Captures,
-    Whom { device, subscriber, item }: Whom,
-) -> Rendered {
-    let (run, listener) = (scene.run.to_string(), (scene.listener)(subscriber));
-    let variables = Variables {
-        run: &run,
-        device,
-        subscriber,
-        item,
-        listener: &listener,
-        token,
-        captures: Some(captures),
-        feed: scene.plan.message.feed.as_deref(),
-        time_ms: (wall_nanos() / 1_000_000) as u64,
-        ..Variables::default()
-    };
-    let mut numbers =
-        random(scene.plan.seed, &[STREAM, u64::from(device), u64::from(subscriber), u64::from(item)]);
-    let mut render = |template: &Template| {
-        let mut out = Vec::new();
-        template.render(&variables, &mut || numbers.bits(), &mut out);
-        out
-    };
-    let path = render(&request.path);
-    let path = String::from_utf8_lossy(&path);
-    let (url, base) = match scene.plan.platform.roles.controller {
-        ControllerProtocol::Http => (format!("{}{path}", http::origin(scene.plan, address)), ""),
-        ControllerProtocol::CoapTcp => {
-            let base =
-                scene.plan.platform.address.as_ref().map(|endpoint| endpoint.path.trim_end_matches('/'));
-            let base = base.unwrap_or_default();
-            let scheme = if scene.plan.connection.transport.tls.is_some() { "coaps+tcp" } else { "coap+tcp" };
-            (format!("{scheme}://{address}{base}{path}"), base)
-        }
-    };
-    let mut options = OptionList::new();
-    for option in &request.options {
-        match &option.value {
-            OptionValue::Number(number) => options.add_number(option.number, *number),
-            OptionValue::Text(text) => options.add(option.number, &render(text)),
-        }
-    }
-    Rendered {
-        url,
-        path: format!("{base}{path}"),
-        headers: request.headers.iter().map(|(name, value)| (name.clone(), render(value))).collect(),
-        options,
-        body: render(&request.body),
-    }
-}
-
-fn captured(capture: &Capture, headers: &[(String, String)], body: &[u8]) -> Option<String> {
-    let header = |name: &str| {
-        headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-    };
-    let found = match &capture.from {
-        CaptureFrom::Header(name) => header(name).map(str::to_owned),
-        CaptureFrom::LocationEnd => {
-            let path = header("location")?.split(['?', '#']).next()?;
-            path.trim_end_matches('/').rsplit('/').next().map(str::to_owned)
-        }
-        CaptureFrom::Pointer(pointer) => {
-            // What is a map or an array in CBOR is no JSON, so that nobody need say which it is.
-            let json: serde_json::Value =
-                serde_json::from_slice(body).ok().or_else(|| cbor::to_json(body).ok())?;
-            match json.pointer(pointer)? {
-                serde_json::Value::String(text) => Some(text.clone()),
-                serde_json::Value::Null => None,
-                other => Some(other.to_string()),
-            }
-        }
-    };
-    // One with a line's end would break the request that it is put into.
-    found.filter(|value| !value.contains(char::is_control))
-}
-
-fn place(from: &CaptureFrom) -> String {
-    match from {
-        CaptureFrom::Header(name) => format!("header {name}"),
-        CaptureFrom::LocationEnd => "header Location".into(),
-        CaptureFrom::Pointer(pointer) => pointer.clone(),
-    }
-}
-
-fn shown(body: &[u8]) -> String {
-    let text = match (std::str::from_utf8(body), cbor::to_json(body)) {
-        (Err(_), Ok(value)) => value.to_string().into(),
-        _ => String::from_utf8_lossy(body),
-    };
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.is_empty() { "nothing more was said".into() } else { cut(&text, SHOWN) }
+/// Whether what may have been done may be done again: where that changes nothing (RFC 9110 section 9.2.2), or where the profile knows
+/// what the platform says to the second time, which serves as well.
+fn is_idempotent(step: &StepPlan) -> bool {
+    step.ask.request().is_some_and(|request| {
+        let known = step.captures.is_empty() && [409, 422].iter().any(|code| request.expect.contains(code));
+        known || ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(&request.method.as_str())
+    })
 }
 
 /// What another thread left half done is no worse than what it had not begun.

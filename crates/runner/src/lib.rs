@@ -38,8 +38,7 @@ pub use live::Live;
 pub use placement::Placement;
 pub use so_far::SoFar;
 
-use controller::coap_tcp::Session;
-use controller::{ControllerError, Scene};
+use controller::{ControllerError, Scene, Sessions};
 use failure::Failure;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
@@ -55,7 +54,7 @@ use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
 use plimsoll_scenario::plan::Captures;
-use plimsoll_scenario::plan::{BOOTSTRAP_PORT, Each, Plan, ReceiveRole, StepPlan};
+use plimsoll_scenario::plan::{BOOTSTRAP_PORT, Each, Plan, Protocol, ReceiveRole, StepPlan};
 use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, HostCheck, Severity};
 use run_capture::RunCapture;
@@ -383,9 +382,13 @@ impl Reached {
 
     fn at(plan: &Plan, platform: &Platform, devices: SocketAddr) -> Reached {
         let http = platform.http_addresses(&plan.platform, devices);
-        let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.request.port.as_deref());
+
         let bootstrap = http.of(Some(BOOTSTRAP_PORT)).filter(|_| plan.lwm2m.bootstrap);
-        let queriers = http.of(query_port);
+        let queriers = plan.platform.roles.query.as_ref().and_then(|query| match query.protocol {
+            Protocol::Http => http.of(query.ask.port()),
+            // Others speak what devices do, unless they name a port.
+            _ => query.ask.port().map_or(Some(devices), |port| http.of(Some(port))),
+        });
         let roles = &plan.platform.roles;
         let observing = roles.observes.as_ref().and_then(|observes| observes.port.as_deref());
         let observers = match &roles.receives {
@@ -411,14 +414,23 @@ fn control_and_run_levels(
     let listener = |subscriber: u32| listeners.get(subscriber as usize).cloned().unwrap_or_default();
     let token = engine.run_contexts().first().map(|context| Arc::clone(&context.token)).unwrap_or_default();
     let addresses: Vec<_> = http.iter().map(|http| |port: Option<&str>| http.of(port)).collect();
-    let sessions: Vec<Session> = addresses.iter().map(|_| Session::default()).collect();
+    let sessions: Vec<Sessions> = http.iter().map(|_| Sessions::default()).collect();
     let mut scenes: Vec<(Scene<'_>, Captures)> = plan
         .populations()
-        .zip(addresses.iter().zip(&sessions))
-        .map(|(plan, (address, session))| {
-            let (token, stop) = (&*token, &*options.stop);
-            let scene =
-                Scene { plan, run: id, address, session, token, listener: &listener, stop, hasty: false };
+        .zip(http.iter().zip(addresses.iter().zip(&sessions)))
+        .map(|(plan, (http, (address, sessions)))| {
+            let (devices, token, stop) = (http.of_devices(), &*token, &*options.stop);
+            let scene = Scene {
+                plan,
+                run: id,
+                address,
+                devices,
+                sessions,
+                token,
+                listener: &listener,
+                stop,
+                hasty: false,
+            };
             (scene, Captures::new(&plan.platform.roles.captured))
         })
         .collect();
@@ -467,7 +479,7 @@ fn set_up(scenes: &mut [(Scene<'_>, Captures)], watch: &mut RunWatch) -> Result<
         let preload = if state.preload > 0 && first { &roles.preload[..] } else { &[] };
         for step in reset.iter().chain(preload).chain(&roles.set_up) {
             let same = |(other, ..): &&(&StepPlan, &Plan, Captures)| {
-                step.each == Each::Once && (&step.name, &step.request) == (&other.name, &other.request)
+                step.each == Each::Once && (&step.name, &step.ask) == (&other.name, &other.ask)
             };
             // What one population has made is there for the others, but for a connection that was let in.
             if let Some((_, plan, known)) = done.iter().find(same).filter(|_| !step.logs_in) {

@@ -2,7 +2,7 @@
 
 use crate::duration::clock;
 use crate::plan::{
-    ArrivalsPer, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, QuotaPlan, ReceiveRole,
+    ArrivalsPer, Ask, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, QuotaPlan, ReceiveRole,
     ReceiversPlan, RelayPlan, SharePlan, Template, TokenEndpoint,
 };
 use crate::protocols::slice;
@@ -196,8 +196,14 @@ impl Plan {
             .iter()
             .map(|step| format!("{} x {}", grouped(count(step.each) as f64), step.name))
             .collect();
-        let first = &steps.first()?.request;
-        Some(format!("{}; begins with {} {}", told.join(", "), first.method, self.first(&first.path)))
+        let first = match &steps.first()?.ask {
+            Ask::Request(request) => format!("{} {}", request.method, self.first(&request.path)),
+            Ask::Message(said) => match &said.topic {
+                Some(topic) => format!("a message to {}", self.first(topic)),
+                None => "a message over WebSocket".to_owned(),
+            },
+        };
+        Some(format!("{}; begins with {first}", told.join(", ")))
     }
 
     fn devices_in_words(&self) -> String {

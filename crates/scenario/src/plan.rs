@@ -29,10 +29,10 @@ pub use population::{PopulationPlan, ReceiversPlan, SharePlan};
 pub use quota::QuotaPlan;
 pub use relay::{LONGEST_RELAY_DELAY, RelayPlan, SHORTEST_RELAY_PERIOD};
 pub use roles::{
-    AnswerName, AnswerPlan, AnswerTypes, Capture, CaptureFrom, ControllerProtocol, DeliveryContract,
-    DeviceRole, HttpReceiveRole, ListenerRole, NextPollPlan, NotificationAnswerPlan, NotifiedRole,
-    ObservePlan, OpeningPlan, OptionPlan, OptionValue, PollPlan, QueryPlan, ReceiveRole, RequestPlan,
-    RolePlan, ServePlan, SocketIoPlan, StepPlan, UserPlan, WebSocketRole,
+    AnswerName, AnswerPlan, AnswerTypes, Ask, Capture, CaptureFrom, ControllerProtocol, ControllerRole,
+    DeliveryContract, DeviceRole, HttpReceiveRole, ListenerRole, NextPollPlan, NotificationAnswerPlan,
+    NotifiedRole, ObservePlan, OpeningPlan, OptionPlan, OptionValue, PollPlan, QueryPlan, ReceiveRole,
+    RequestPlan, RolePlan, SaidPlan, ServePlan, SocketIoPlan, StepPlan, UserPlan, WebSocketRole,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use token::{Grant, TokenEndpoint, TokenPlan};

@@ -5,7 +5,7 @@ use crate::cbor;
 use std::io::Write;
 
 /// A text with variables, compiled once.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
     /// The pieces, in order.
     pub pieces: Vec<Piece>,
@@ -22,6 +22,8 @@ pub enum Piece {
     Device,
     /// `{subscriber}`: the subscriber's number.
     Subscriber,
+    /// `{querier}`: the number of who asks.
+    Querier,
     /// `{sequence}`: the message's number within its device.
     Sequence,
     /// `{item}`: the number of what a platform is filled with.
@@ -74,6 +76,8 @@ pub struct Variables<'a> {
     pub device: u32,
     /// The subscriber's number; of use in filters only.
     pub subscriber: u32,
+    /// The number of who asks.
+    pub querier: u32,
     /// The message's number within its device.
     pub sequence: u32,
     /// Of what a platform is filled with: its number.
@@ -229,7 +233,7 @@ impl Template {
             // A number with a fraction, which has three characters at least, may take nine bytes.
             Piece::CborValue(ref inner) => cbor::LONGEST_HEAD + 3 * longest(inner),
             Piece::Run => 8,
-            Piece::Device | Piece::Subscriber | Piece::Sequence | Piece::Item => 10,
+            Piece::Device | Piece::Subscriber | Piece::Querier | Piece::Sequence | Piece::Item => 10,
             Piece::Marker => marker,
             Piece::Time => 20,
             Piece::RandomInteger(low, high) => low.to_string().len().max(high.to_string().len()),
@@ -283,6 +287,7 @@ impl Template {
                 Piece::Run => "{run}".to_owned(),
                 Piece::Device => "{device}".to_owned(),
                 Piece::Subscriber => "{subscriber}".to_owned(),
+                Piece::Querier => "{querier}".to_owned(),
                 Piece::Item => "{item}".to_owned(),
                 Piece::Sequence => "{sequence}".to_owned(),
                 Piece::Marker => "{marker}".to_owned(),
@@ -355,6 +360,7 @@ fn render(pieces: &[Piece], variables: &Variables<'_>, random: &mut dyn FnMut() 
             Piece::Run => out.write_all(variables.run.as_bytes()),
             Piece::Device => write!(out, "{}", variables.device),
             Piece::Subscriber => write!(out, "{}", variables.subscriber),
+            Piece::Querier => write!(out, "{}", variables.querier),
             Piece::Item => write!(out, "{}", variables.item),
             Piece::Sequence => write!(out, "{}", variables.sequence),
             Piece::Marker => out.write_all(variables.marker),
@@ -451,6 +457,7 @@ fn piece(words: &str, names: &Names<'_>) -> Result<Piece, (String, String)> {
         "run" => Piece::Run,
         "device" => Piece::Device,
         "subscriber" => Piece::Subscriber,
+        "querier" => Piece::Querier,
         "sequence" => Piece::Sequence,
         "item" => Piece::Item,
         "marker" => Piece::Marker,

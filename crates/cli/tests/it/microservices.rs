@@ -157,7 +157,43 @@ fn takes_messages_over_mqtt(program: &str, profile: &str, ports: &[(&str, &str)]
 
 #[test]
 fn devicehive_answers_and_pushes_over_mqtt() {
-    takes_messages_over_mqtt("devicehive.py", "devicehive", &[("rest", "rest"), ("auth", "auth")]);
+    takes_messages_over_mqtt("devicehive.py", "devicehive", &[]);
+}
+
+/// Queries go over WebSocket or MQTT, beside the messages.
+#[test]
+fn devicehive_answers_queries_that_are_messages() {
+    for (mapping, port, more) in
+        [("websocket", "websocket", "ports: { auth: AUTH }"), ("mqtt", "mqtt", "clean_up: true")]
+    {
+        let bench = Bench::beside_others();
+        let platform = StandIn::start(&bench, "devicehive.py", &["--lose-every", "20"]);
+        let more = more.replace("AUTH", &platform.port("auth").to_string());
+        let address = format!("{port}://127.0.0.1:{}", platform.port(port)).replace("websocket:", "ws:");
+        let text = scenario(&format!(
+            "{{ profile: devicehive, mapping: {mapping}, address: \"{address}\", {more} }}"
+        ));
+        let finished = bench
+            .run(&format!("{text}northbound: {{ rate: 100, arrivals: constant, queriers: 3 }}\n"))
+            .judged();
+        let level = finished.level(0);
+        is_exact(&bench, level, "pushed");
+        assert!(count(level, "queries") >= 190, "{level:#}");
+        assert_eq!(count(level, "queries_answered"), count(level, "queries"), "{level:#}");
+    }
+}
+
+/// A step that the platform refuses over its WebSocket ends the run before it begins, and says what the platform said.
+#[test]
+fn what_devicehive_refuses_in_the_set_up_is_told() {
+    let bench = Bench::beside_others();
+    let platform = StandIn::start(&bench, "devicehive.py", &[]);
+    let (websocket, auth) = (platform.port("websocket"), platform.port("auth"));
+    let platform = format!(
+        "{{ profile: devicehive, with: {{ id: \"not an id\" }}, address: \"ws://127.0.0.1:{websocket}\", ports: {{ auth: {auth} }} }}"
+    );
+    let refused = bench.run(&scenario(&platform));
+    refused.exits(1).says("make the devices").says("was refused").says("letters, digits and dashes");
 }
 
 /// Each device is a user of its own, and MQTT acknowledges what Meshblu loses.

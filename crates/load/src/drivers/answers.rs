@@ -29,15 +29,24 @@ pub struct Answer {
 impl Answers {
     /// Of a run; `None` where the protocol's acknowledgements are all that is awaited.
     pub fn of(plan: &Plan, run: RunId) -> Option<Answers> {
-        let answer = plan.platform.roles.device.answer.clone()?;
-        Some(Answers { plan: answer, run: run.to_string(), name: Vec::new() })
+        Some(Answers::described(plan.platform.roles.device.answer.clone()?, run))
+    }
+
+    /// As they are described.
+    pub fn described(plan: AnswerPlan, run: RunId) -> Answers {
+        Answers { plan, run: run.to_string(), name: Vec::new() }
     }
 
     /// Where a device awaits its answers; `None` where they come by themselves.
     pub fn topic(plan: &Plan, run: RunId, device: u32) -> Option<String> {
-        let answer = plan.platform.roles.device.answer.as_ref()?;
-        let mut topic = Vec::new();
-        render(answer.topic.as_ref()?, &run.to_string(), device, &mut topic);
+        Self::topic_of(plan.platform.roles.device.answer.as_ref()?, run, device, 0)
+    }
+
+    /// Where answers are awaited, to a device or to a querier.
+    pub fn topic_of(answer: &AnswerPlan, run: RunId, device: u32, querier: u32) -> Option<String> {
+        let (run, mut topic) = (run.to_string(), Vec::new());
+        let variables = Variables { run: &run, device, querier, ..Variables::default() };
+        answer.topic.as_ref()?.render(&variables, &mut || 0, &mut topic);
         Some(String::from_utf8_lossy(&topic).into_owned())
     }
 

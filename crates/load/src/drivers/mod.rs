@@ -1,7 +1,7 @@
 //! One driver a folder or file, the table of them, and what they have in common: sockets and when they are ready, what lies
 //! between a session and its socket, what is on its way to the kernel.
 
-mod answers;
+pub mod answers;
 pub mod coap;
 pub mod coap_tcp;
 mod context;

@@ -1,25 +1,16 @@
 //! Requests over CoAP over TCP (RFC 8323): one connection, over which one request goes after the other. Where it was lost, what let the
 //! connection in is said again on the next one.
 
+use super::stream::{Patience, Stream, no_answer};
 use super::{Answer, LARGEST_ANSWER, Rendered, Unanswered};
 use plimsoll_codec::coap::stream::{self, Frame, signal};
 use plimsoll_codec::coap::{Block, OptionList, code, option};
-use plimsoll_load::driver::Client;
-use plimsoll_load::drivers::{coap_tcp_reasons as reasons, tls_of_client};
-use plimsoll_load::tls_refusal;
+use plimsoll_load::drivers::coap_tcp_reasons as reasons;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{Plan, StepPlan, TlsPlan};
-use rustls::{ClientConnection, StreamOwned};
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use plimsoll_scenario::plan::{Plan, RequestPlan};
+use std::net::SocketAddr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// How often a wish to stop is looked for.
-const LOOK: Duration = Duration::from_millis(50);
-/// Bytes that are read at once.
-const READ_SIZE: usize = 16 * 1024;
 
 /// The connection of a population's steps, made when it is needed.
 #[derive(Default)]
@@ -30,35 +21,21 @@ pub struct Session {
 #[derive(Default)]
 struct Kept {
     connection: Option<Connection>,
-    /// What let the connection in, in order, and the requests that did.
-    log_ins: Vec<(StepPlan, Rendered)>,
-}
-
-/// How long an answer is awaited, and who may end that before.
-#[derive(Clone, Copy)]
-pub(super) struct Patience<'a> {
-    pub timeout: Duration,
-    pub stop: Option<&'a AtomicBool>,
-}
-
-impl Patience<'_> {
-    fn is_stopped(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
-    }
+    /// What let the connection in, in order, and the steps whose requests did.
+    log_ins: Vec<(LogIn, Rendered)>,
 }
 
 impl Session {
     /// Asks, and takes the answer; `None` where the user stops the run before it has come.
     pub(super) fn send(
         &self,
-        step: &StepPlan,
-        written: &Rendered,
+        asked: Asked<'_>,
         place: (&Plan, SocketAddr),
         patience: Patience<'_>,
     ) -> Option<Result<Answer, Unanswered>> {
         // What another thread left half done is closed with its connection.
         let mut kept = self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let answered = kept.send(step, written, place, patience);
+        let answered = kept.send(asked, place, patience);
         if !matches!(answered, Ok(Some(_))) {
             kept.connection = None;
         }
@@ -69,8 +46,7 @@ impl Session {
 impl Kept {
     fn send(
         &mut self,
-        step: &StepPlan,
-        written: &Rendered,
+        Asked { step, request, written, logs_in }: Asked<'_>,
         (plan, address): (&Plan, SocketAddr),
         patience: Patience<'_>,
     ) -> Result<Option<Answer>, Unanswered> {
@@ -84,11 +60,12 @@ impl Kept {
                 let unreached = |cause: String| Unanswered::at(false)(&cause);
                 let opened = Connection::open(plan, address, patience).map_err(unreached)?;
                 let Some(mut opened) = opened else { return Ok(None) };
-                for (step, request) in &self.log_ins {
-                    let answered = opened.ask(&step.request.method, request, patience).map_err(unreached)?;
+                for (log_in, written) in &self.log_ins {
+                    let method = &log_in.request.method;
+                    let answered = opened.ask(method, written, patience).map_err(unreached)?;
                     let Some((status, ..)) = answered else { return Ok(None) };
-                    if !step.request.is_success(status) {
-                        let name = &step.name;
+                    if !log_in.request.is_success(status) {
+                        let name = &log_in.name;
                         return Err(unreached(format!(
                             "the connection was lost, and `{name}` on a new one was answered {status}"
                         )));
@@ -97,45 +74,36 @@ impl Kept {
                 other.insert(opened)
             }
         };
-        let method = &step.request.method;
-        let answer =
-            connection.ask(method, written, patience).map_err(|cause| Unanswered::at(true)(&cause))?;
+        let answer = connection.ask(&request.method, written, patience);
+        let answer = answer.map_err(|cause| Unanswered::at(true)(&cause))?;
         if let Some((status, ..)) = &answer
-            && step.logs_in
-            && step.request.is_success(*status)
+            && logs_in
+            && request.is_success(*status)
         {
-            self.log_ins.push((step.clone(), written.clone()));
+            let log_in = LogIn { name: step.to_owned(), request: request.clone() };
+            self.log_ins.push((log_in, written.clone()));
         }
         Ok(answer)
     }
 }
 
-enum Stream {
-    Clear(TcpStream),
-    Secured(Box<StreamOwned<ClientConnection, TcpStream>>),
+/// A step that lets the connection in.
+struct LogIn {
+    name: String,
+    request: RequestPlan,
 }
 
-impl Stream {
-    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Stream::Clear(stream) => stream.read(room),
-            Stream::Secured(stream) => stream.read(room),
-        }
-    }
-
-    fn socket(&self) -> &TcpStream {
-        match self {
-            Stream::Clear(stream) => stream,
-            Stream::Secured(stream) => &stream.sock,
-        }
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        match self {
-            Stream::Clear(stream) => stream.write_all(bytes),
-            Stream::Secured(stream) => stream.write_all(bytes).and_then(|()| stream.flush()),
-        }
-    }
+/// A request of a step.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    /// The step's name.
+    pub step: &'a str,
+    /// What it asks.
+    pub request: &'a RequestPlan,
+    /// That as it goes out.
+    pub written: &'a Rendered,
+    /// Whether it lets the connection in.
+    pub logs_in: bool,
 }
 
 struct Connection {
@@ -164,21 +132,10 @@ struct Came {
 impl Connection {
     /// Connects; `None` where the user stops the run before.
     fn open(plan: &Plan, address: SocketAddr, patience: Patience<'_>) -> Result<Option<Connection>, String> {
-        let told = |error: std::io::Error| error.to_string();
-        // As long as a device waits: what is asked over it waits longer, since a platform may have much to do for it.
-        let timeout = plan.connection.timeout.to_duration();
-        let opening = Patience { timeout: timeout.min(patience.timeout), ..patience };
-        let until = Instant::now() + opening.timeout;
-        let socket = TcpStream::connect_timeout(&address, timeout).map_err(told)?;
-        let set = socket.set_nodelay(true).and_then(|()| socket.set_read_timeout(Some(LOOK)));
-        set.and_then(|()| socket.set_write_timeout(Some(patience.timeout))).map_err(told)?;
-        let stream = match &plan.connection.transport.tls {
-            None => Stream::Clear(socket),
-            Some(tls) => match secured(tls, plan.population.first_device, socket, (until, opening))? {
-                Some(stream) => Stream::Secured(Box::new(stream)),
-                None => return Ok(None),
-            },
-        };
+        let opening = patience.to_connect(plan);
+        let until = opening.end();
+        let tls = plan.connection.transport.tls.as_ref().map(|tls| (tls, plan.population.first_device));
+        let Some(stream) = Stream::open(address, tls, (opening, patience))? else { return Ok(None) };
         let mut connection =
             Connection { address, stream, came: Vec::new(), next_token: 1, most: None, is_released: false };
         if plan.coap.csm {
@@ -205,16 +162,7 @@ impl Connection {
 
     /// Whether the platform takes requests over it: it has neither closed nor released it since the last answer.
     fn is_there(&mut self) -> bool {
-        let mut room = vec![0; READ_SIZE];
-        let _ = self.stream.socket().set_nonblocking(true);
-        let is_there = loop {
-            match self.stream.read(&mut room) {
-                Ok(0) => break false,
-                Ok(length) => self.came.extend_from_slice(room.get(..length).unwrap_or_default()),
-                Err(error) => break error.kind() == ErrorKind::WouldBlock,
-            }
-        };
-        let _ = self.stream.socket().set_nonblocking(false);
+        let is_there = self.stream.drain(&mut self.came);
         is_there && !self.is_released && !self.has_come_to_its_end()
     }
 
@@ -254,11 +202,9 @@ impl Connection {
             if let Some(most) = self.most.filter(|most| bytes.len() > *most as usize) {
                 return Err(format!("the request has {} bytes, and the platform takes {most}", bytes.len()));
             }
-            self.stream.write_all(&bytes).map_err(|error| error.to_string())?;
+            self.stream.write_all(&bytes)?;
             let answer = loop {
-                match self
-                    .next(until, patience, |timeout| format!("no answer within {} s", timeout.as_secs()))?
-                {
+                match self.next(until, patience, no_answer)? {
                     None => return Ok(None),
                     Some(came) if came.token == token && came.code >> 5 != 0 => break came,
                     Some(_) => {}
@@ -287,7 +233,6 @@ impl Connection {
         patience: Patience<'_>,
         late: impl Fn(Duration) -> String,
     ) -> Result<Option<Came>, String> {
-        let mut room = vec![0; READ_SIZE];
         loop {
             if let Some(came) = self.take()? {
                 match came.code {
@@ -302,19 +247,11 @@ impl Connection {
                 }
                 continue;
             }
-            if patience.is_stopped() {
-                return Ok(None);
-            }
-            match self.stream.read(&mut room) {
-                Ok(0) if self.is_released => return Err("the platform released the connection".into()),
-                Ok(0) => return Err(reasons::closed(self.came.len())),
-                Ok(length) => self.came.extend_from_slice(room.get(..length).unwrap_or_default()),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.to_string()),
-            }
-            if Instant::now() > until {
-                return Err(late(patience.timeout));
+            match self.stream.next(&mut self.came, (until, patience), &late)? {
+                None => return Ok(None),
+                Some(0) if self.is_released => return Err("the platform released the connection".into()),
+                Some(0) => return Err(reasons::closed(self.came.len())),
+                Some(_) => {}
             }
         }
     }
@@ -341,46 +278,12 @@ impl Connection {
     fn say(&mut self, code: u8, token: &[u8], list: &OptionList) -> Result<(), String> {
         let mut bytes = Vec::new();
         stream::append(code, token, list, &[], &mut bytes);
-        self.stream.write_all(&bytes).map_err(|error| error.to_string())
+        self.stream.write_all(&bytes)
     }
-}
-
-/// Secures a connection, as a device does; `None` where the user stops the run before that is done.
-fn secured(
-    tls: &TlsPlan,
-    device: u32,
-    mut socket: TcpStream,
-    (until, patience): (Instant, Patience<'_>),
-) -> Result<Option<StreamOwned<ClientConnection, TcpStream>>, String> {
-    let host = tls.server_name.to_str();
-    let config = tls_of_client(tls, Client::Device(device))?;
-    let client = ClientConnection::new(config, tls.server_name.clone());
-    let mut client = client.map_err(|error| tls_refusal::told(&error, &host))?;
-    while client.is_handshaking() {
-        match client.complete_io(&mut socket) {
-            Ok(_) => {}
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => {
-                let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-                return Err(of_tls.map_or_else(|| error.to_string(), |inner| tls_refusal::told(inner, &host)));
-            }
-        }
-        if patience.is_stopped() {
-            return Ok(None);
-        }
-        if Instant::now() > until {
-            return Err(format!(
-                "the TLS handshake was not answered within {} s",
-                patience.timeout.as_secs()
-            ));
-        }
-    }
-    Ok(Some(StreamOwned::new(client, socket)))
 }
 
 /// What of an answer's options a step looks at, by the names that HTTP has for them.
-fn headers(options: &[(u16, Vec<u8>)]) -> Vec<(String, String)> {
+pub(super) fn headers(options: &[(u16, Vec<u8>)]) -> Vec<(String, String)> {
     let parts = options.iter().filter(|(number, _)| *number == option::LOCATION_PATH);
     let location: String = parts.map(|(_, value)| format!("/{}", String::from_utf8_lossy(value))).collect();
     if location.is_empty() { Vec::new() } else { vec![("location".to_owned(), location)] }

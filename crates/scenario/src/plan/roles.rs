@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 pub struct RolePlan {
     /// The mapping that was chosen, where the profile has several.
     pub mapping: Option<String>,
-    /// What the controller speaks: HTTP, or CoAP over TCP.
-    pub controller: ControllerProtocol,
+    /// How the controller speaks to the platform.
+    pub controller: ControllerRole,
     /// What brings the platform back to its first state, in order.
     pub reset: Vec<StepPlan>,
     /// What fills it, in order.
@@ -103,20 +103,37 @@ pub struct UserPlan {
 /// How a querier asks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryPlan {
-    /// What queriers speak: CoAP over TCP where devices do, else HTTP.
+    /// What queriers speak.
     pub protocol: Protocol,
-    /// What is asked.
-    pub request: RequestPlan,
+    /// What is asked. The answer to a message repeats the number of the query, or comes in its order.
+    pub ask: Ask,
     /// The requests with which their connections begin, over CoAP over TCP.
     pub log_in: Vec<RequestPlan>,
+    /// What they say over WebSocket beside their queries.
+    pub websocket: WebSocketRole,
+    /// Who they say they are over MQTT; `None` leaves it to the scenario.
+    pub user: Option<UserPlan>,
 }
 
-/// What the controller speaks.
+/// How the controller speaks to the platform.
+#[derive(Clone, Debug, Default)]
+pub struct ControllerRole {
+    /// What its requests speak.
+    pub requests: ControllerProtocol,
+    /// What it says over WebSocket before its messages.
+    pub websocket: WebSocketRole,
+    /// Who it says it is over MQTT; `None` leaves it to the scenario.
+    pub user: Option<UserPlan>,
+}
+
+/// What the controller's requests speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ControllerProtocol {
     /// HTTP/1.1.
     #[default]
     Http,
+    /// CoAP over UDP.
+    Coap,
     /// CoAP over TCP, over one connection.
     CoapTcp,
 }
@@ -126,6 +143,7 @@ impl ControllerProtocol {
     pub fn protocol(self) -> Protocol {
         match self {
             ControllerProtocol::Http => Protocol::Http,
+            ControllerProtocol::Coap => Protocol::Coap,
             ControllerProtocol::CoapTcp => Protocol::CoapTcp,
         }
     }
@@ -278,11 +296,67 @@ pub struct StepPlan {
     /// How often it is done.
     pub each: Each,
     /// What is asked.
-    pub request: RequestPlan,
+    pub ask: Ask,
     /// What is kept of the answers.
     pub captures: Vec<Capture>,
     /// Whether it is done again on each new connection of the controller.
     pub logs_in: bool,
+}
+
+/// What the controller or a querier asks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// A request, of HTTP or CoAP.
+    Request(RequestPlan),
+    /// A message, over MQTT or WebSocket.
+    Message(SaidPlan),
+}
+
+impl Ask {
+    /// Name of the platform's port, where it is not the one that is asked by itself.
+    pub fn port(&self) -> Option<&str> {
+        match self {
+            Ask::Request(request) => request.port.as_deref(),
+            Ask::Message(message) => message.port.as_deref(),
+        }
+    }
+
+    /// What variables may stand in.
+    pub fn texts(&self) -> Vec<&Template> {
+        match self {
+            Ask::Request(request) => request.texts().collect(),
+            Ask::Message(message) => message.topic.iter().chain([&message.message]).collect(),
+        }
+    }
+
+    /// The message, where it is one.
+    pub fn said(&self) -> Option<&SaidPlan> {
+        match self {
+            Ask::Request(_) => None,
+            Ask::Message(said) => Some(said),
+        }
+    }
+
+    /// The request, where it is one.
+    pub fn request(&self) -> Option<&RequestPlan> {
+        match self {
+            Ask::Request(request) => Some(request),
+            Ask::Message(_) => None,
+        }
+    }
+}
+
+/// A message that the platform answers by a message of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SaidPlan {
+    /// Name of the platform's port, where it is not the one that devices speak to.
+    pub port: Option<String>,
+    /// Where it is published over MQTT; `None` where it goes over WebSocket.
+    pub topic: Option<Template>,
+    /// What is said.
+    pub message: Template,
+    /// How its answer is known; `None` where none is awaited.
+    pub answer: Option<AnswerPlan>,
 }
 
 /// A request.

@@ -2,20 +2,20 @@
 
 mod answers;
 mod delivery;
+mod queries;
 mod receives;
 mod secrets;
+mod steps;
 pub(crate) mod token;
 mod users;
 mod websocket;
 
 use crate::plan::{
-    Capture, CaptureFrom, CapturedName, ControllerProtocol, DeviceRole, Each, ListenerRole, MarkerForm,
-    NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol, QueryPlan,
-    RequestPlan, RolePlan, ServePlan, StepPlan, Template,
+    CapturedName, DeviceRole, ListenerRole, MarkerForm, NotificationAnswerPlan, NotifiedRole, ObservePlan,
+    OptionPlan, OptionValue, Piece, Protocol, RequestPlan, RolePlan, ServePlan, Template,
 };
 use crate::profiles::roles::{
-    BodyFormat, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Querier, Request, Roles, Serves,
-    Speaks, Step, Subscriber,
+    BodyFormat, Device, Listens, MarkerConfig, OptionConfig, Request, Roles, Serves, Speaks, Subscriber,
 };
 use plimsoll_codec::cbor;
 use plimsoll_codec::coap::option;
@@ -33,13 +33,14 @@ pub(crate) struct RoleError {
     pub help: String,
 }
 
-const STEP: &[&str] = &["run", "device", "subscriber", "listener", "random", "feed", "time"];
-const ITEM: &[&str] = &["run", "item", "random", "time"];
 const OBSERVE: &[&str] = &["run", "device", "subscriber"];
-/// What connections of devices, of subscribers and of queriers begin with, and what devices answer.
+/// What connections of devices, of subscribers, and of the controller and queriers begin with, and what devices answer.
 const OF_DEVICE: &[&str] = &["run", "device", "random", "time"];
 const OF_SUBSCRIBER: &[&str] = &["run", "subscriber", "random", "time"];
-const OF_QUERIER: &[&str] = &["run", "random", "time"];
+const OF_ALL: &[&str] = &["run", "random", "time"];
+/// What is wrong where one connection has something of a device, and what to do.
+const ABOUT_ONE: &str = "there is one connection for all devices";
+const HELP_ABOUT_ONE: &str = "let a step that is done once capture it";
 const MESSAGE: &[&str] = &["run", "device", "sequence", "marker", "time", "random", "feed", "message"];
 const TOKEN: &str = "token";
 const QUERY: &[&str] = &["run", "device", "random", "feed", "time"];
@@ -64,21 +65,7 @@ impl Compiler<'_> {
         let mut plan = RolePlan::default();
         let of_devices = roles.device.as_ref().map(|device| self.spoken(device.speaks)).or(self.address);
         if let Some(controller) = &roles.controller {
-            let Speaks(protocol) = controller.speaks;
-            match protocol {
-                Protocol::Http => {}
-                Protocol::CoapTcp => plan.controller = ControllerProtocol::CoapTcp,
-                _ => {
-                    let help = "write `http` or `coap_tcp`".to_owned();
-                    self.error("controller.speaks", format!("the controller speaks no {protocol}"), help);
-                }
-            }
-            let captured = &mut plan.captured;
-            plan.reset = self.steps(&controller.reset, ("reset", protocol), captured);
-            plan.preload = self.steps(&controller.preload, ("preload", protocol), captured);
-            plan.set_up = self.steps(&controller.set_up, ("set_up", protocol), captured);
-            plan.clean_up = self.steps(&controller.clean_up, ("clean_up", protocol), captured);
-            self.check_controller(&plan);
+            self.controller(controller, &mut plan);
         }
         if let Some(device) = &roles.device {
             plan.device = self.device(device, &plan.captured);
@@ -126,24 +113,6 @@ impl Compiler<'_> {
             (Protocol::Coap, Some(Protocol::CoapTcp)) => Protocol::CoapTcp,
             _ => protocol,
         }
-    }
-
-    /// How queriers ask a platform whose devices speak that protocol.
-    fn query(
-        &mut self,
-        querier: &Querier,
-        of_devices: Option<Protocol>,
-        captured: &[CapturedName],
-    ) -> QueryPlan {
-        let protocol = of_devices.filter(|own| *own == Protocol::CoapTcp).unwrap_or(Protocol::Http);
-        let request = self.request((&querier.request, protocol), QUERY, "querier.request", captured);
-        let wrong = crate::protocols::coap::wrong_in(&request).filter(|_| protocol == Protocol::CoapTcp);
-        if let Some((at, message, help)) = wrong {
-            self.error(&format!("querier.request.{at}"), message, help);
-        }
-        let whose = ("querier.log_in", OF_QUERIER, of_devices);
-        let log_in = self.log_in(&querier.log_in, whose, captured);
-        QueryPlan { protocol, request, log_in }
     }
 
     /// How subscribers listen as servers of their own.
@@ -242,78 +211,6 @@ impl Compiler<'_> {
         options
     }
 
-    fn steps(
-        &mut self,
-        steps: &[Step],
-        (when, protocol): (&str, Protocol),
-        captured: &mut Vec<CapturedName>,
-    ) -> Vec<StepPlan> {
-        let mut plans = Vec::new();
-        for (position, step) in steps.iter().enumerate() {
-            let path = format!("controller.{when}.{position}");
-            if step.each == EachConfig::Item && when != "preload" {
-                let help = "only steps of `preload` are done for items".to_owned();
-                self.error(&format!("{path}.each"), "there are no items here", help);
-            }
-            if step.each == EachConfig::Item && !step.capture.is_empty() {
-                let help = "remove it; what items are called must follow from `{item}`".to_owned();
-                self.error(&format!("{path}.capture"), "nothing is kept of the answers for items", help);
-            }
-            plans.push(self.step(step, (&path, protocol), captured));
-        }
-        plans
-    }
-
-    fn step(
-        &mut self,
-        step: &Step,
-        (path, protocol): (&str, Protocol),
-        captured: &mut Vec<CapturedName>,
-    ) -> StepPlan {
-        let each = match step.each {
-            EachConfig::Once => Each::Once,
-            EachConfig::Device => Each::Device,
-            EachConfig::Subscriber => Each::Subscriber,
-            EachConfig::Pair => Each::Pair,
-            EachConfig::Item => Each::Item,
-        };
-        let variables = if each == Each::Item { ITEM } else { STEP };
-        let request = (&step.request, protocol);
-        let request = self.request(request, variables, &format!("{path}.request"), captured);
-        let mut captures = Vec::new();
-        for (name, from) in &step.capture {
-            let path = format!("{path}.capture.{name}");
-            if STEP.contains(&name.as_str()) || MESSAGE.contains(&name.as_str()) {
-                self.error(&path, format!("`{name}` has a meaning of its own"), "choose another name".into());
-            }
-            let from = match from.as_str() {
-                "location" => CaptureFrom::LocationEnd,
-                text => match (text.strip_prefix("header:"), text.starts_with('/')) {
-                    (Some(header), _) => CaptureFrom::Header(header.trim().to_owned()),
-                    (None, true) => CaptureFrom::Pointer(text.to_owned()),
-                    (None, false) => {
-                        let help = "write `/pointer/into/the/json`, `header:NAME` or `location`".to_owned();
-                        self.error(&path, format!("`{text}` is no place in an answer"), help);
-                        CaptureFrom::LocationEnd
-                    }
-                },
-            };
-            let secret = secrets::is_captured(name, &from);
-            let slot = match captured.iter_mut().enumerate().find(|(_, known)| known.name == *name) {
-                Some((slot, known)) => {
-                    known.secret |= secret;
-                    slot
-                }
-                None => {
-                    captured.push(CapturedName { name: name.clone(), each, secret });
-                    captured.len() - 1
-                }
-            };
-            captures.push(Capture { slot, from });
-        }
-        StepPlan { name: step.name.clone(), each, request, captures, logs_in: step.logs_in }
-    }
-
     fn device(&mut self, device: &Device, captured: &[CapturedName]) -> DeviceRole {
         let protocol = self.spoken(device.speaks);
         let has_requests = !matches!(protocol, Protocol::Mqtt | Protocol::WebSocket);
@@ -365,8 +262,10 @@ impl Compiler<'_> {
             }
         }
         let are_awaited = !websocket.is_unanswered;
-        let answer =
-            device.answer.as_ref().and_then(|answer| self.answer(answer, protocol, are_awaited, captured));
+        let answer = device
+            .answer
+            .as_ref()
+            .and_then(|answer| self.answer(answer, ("device.answer", protocol), are_awaited, captured));
         let whose = ("device.log_in", OF_DEVICE, Some(protocol));
         let log_in = self.log_in(&device.log_in, whose, captured);
         DeviceRole {
@@ -387,39 +286,6 @@ impl Compiler<'_> {
                 .iter()
                 .map(|(key, value)| (key.clone(), self.fill(value)))
                 .collect(),
-        }
-    }
-
-    /// What steps have that the protocol of the controller has not.
-    fn check_controller(&mut self, plan: &RolePlan) {
-        let lists = [
-            ("reset", &plan.reset),
-            ("preload", &plan.preload),
-            ("set_up", &plan.set_up),
-            ("clean_up", &plan.clean_up),
-        ];
-        for (when, position, step) in lists.iter().flat_map(|(when, steps)| {
-            steps.iter().enumerate().map(move |(position, step)| (when, position, step))
-        }) {
-            let path = format!("controller.{when}.{position}");
-            match plan.controller {
-                ControllerProtocol::Http if step.logs_in => {
-                    let help = "write `speaks: coap_tcp`, or remove it".to_owned();
-                    self.error(&format!("{path}.logs_in"), "over HTTP no connection is logged in", help);
-                }
-                ControllerProtocol::CoapTcp => {
-                    if step.logs_in && (step.each != Each::Once || *when != "set_up") {
-                        let help = "let it be a step of `set_up` that is done once".to_owned();
-                        let message =
-                            "the controller has one connection, which a step before the run lets in";
-                        self.error(&format!("{path}.logs_in"), message, help);
-                    }
-                    if let Some((at, message, help)) = crate::protocols::coap::wrong_in(&step.request) {
-                        self.error(&format!("{path}.request.{at}"), message, help);
-                    }
-                }
-                ControllerProtocol::Http => {}
-            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::config::{
     AttachedPlatform, OverWebSocket, Platform, Scenario, SubscriberGroup, Subscribers, With,
 };
 use crate::context::Context;
-use crate::plan::{Endpoint, PlatformPlan, Protocol, RolePlan, Secret, TokenPlan};
+use crate::plan::{Ask, Endpoint, PlatformPlan, Protocol, RolePlan, Secret, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
 use crate::profiles::compile::{Compiler, token};
@@ -98,6 +98,7 @@ pub(super) fn resolve(
     check_ports(&resolved, path, context);
     if resolved.address.is_some() {
         check_named_ports(&resolved, scenario, context);
+        check_beside_devices(&resolved, context);
     }
     Some(resolved)
 }
@@ -236,12 +237,40 @@ fn check_ports(platform: &PlatformPlan, path: &str, context: &mut Context<'_>) {
     }
 }
 
+/// What the controller and queriers speak at the address of devices must go over it as it is.
+fn check_beside_devices(platform: &PlatformPlan, context: &mut Context<'_>) {
+    let Some(address) = &platform.address else { return };
+    let roles = &platform.roles;
+    let steps = [&roles.reset, &roles.preload, &roles.set_up, &roles.clean_up].into_iter().flatten();
+    let of_steps = steps.map(|step| (&step.ask, roles.controller.requests.protocol()));
+    let of_queries = roles.query.iter().map(|query| (&query.ask, query.protocol));
+    let mut at_devices = of_steps.chain(of_queries).filter(|(ask, _)| ask.port().is_none());
+    let wrong = at_devices.find_map(|(ask, protocol)| match ask {
+        Ask::Request(_) if protocol == Protocol::Coap && address.wire.tls => {
+            Some("requests of CoAP beside those of devices go without DTLS")
+        }
+        Ask::Message(said) if said.topic.is_some() => {
+            let goes = address.protocol == Protocol::Mqtt && !address.wire.websocket;
+            (!goes).then_some("messages with a topic go over TCP to a port of MQTT")
+        }
+        Ask::Message(_) => {
+            let goes = matches!(address.protocol, Protocol::Http | Protocol::WebSocket);
+            (!goes).then_some("messages without a topic go over WebSocket")
+        }
+        Ask::Request(_) => None,
+    });
+    if let Some(message) = wrong {
+        let help = "name a port in the profile that takes them, and give its number under `platform.ports`";
+        context.error_with_help("platform.address", message, help);
+    }
+}
+
 /// Ports that subscribers and queriers speak to must have numbers, where the platform runs already.
 fn check_named_ports(platform: &PlatformPlan, scenario: &Scenario, context: &mut Context<'_>) {
     let roles = &platform.roles;
     let observed = roles.observes.as_ref().and_then(|observes| observes.port.as_deref());
     let received = roles.receives.as_ref().and_then(|receives| receives.port());
-    let queried = roles.query.as_ref().and_then(|query| query.request.port.as_deref());
+    let queried = roles.query.as_ref().and_then(|query| query.ask.port());
     let has_subscribers = scenario.population.subscribers.count() > 0;
     for (who, port) in [
         ("subscribers", observed.or(received).filter(|_| has_subscribers)),

@@ -697,11 +697,9 @@ fn queriers_speak_what_devices_speak() {
         let plan =
             plimsoll_scenario::load(&source, &[], &environment).unwrap_or_else(|found| panic!("{found}"));
         let query = plan.platform.roles.query.unwrap();
+        let request = query.ask.request().unwrap();
         assert_eq!(query.protocol, expected);
         let is_over_coap = expected == Protocol::CoapTcp;
-        assert_eq!(
-            (query.request.options.len() == 1, query.request.headers.is_empty()),
-            (is_over_coap, is_over_coap)
-        );
+        assert_eq!((request.options.len() == 1, request.headers.is_empty()), (is_over_coap, is_over_coap));
     }
 }

@@ -53,8 +53,9 @@ use transfer::Order;
 /// Bytes read from a socket at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
 
-/// Devices, and subscribers that observe or listen.
+/// Devices, queriers, and subscribers that observe or listen.
 pub const ENTRY: DriverEntry = DriverEntry {
+    queriers: Some(|context, queriers| Ok(Box::new(CoapDriver::of_queries(context, queriers)?))),
     listener: Some(listener::ENTRY),
     observers: Some(|context, role| Ok(Box::new(ObserverDriver::new(context, role)?))),
     ..DriverEntry::of_devices(Protocol::Coap, |context| Ok(Box::new(CoapDriver::new(context)?)))
@@ -88,6 +89,8 @@ pub struct CoapDriver {
     traffic: Traffic,
     /// What happened between two polls.
     early: Vec<Event>,
+    /// Whether nobody asks for the socket, which queries need all the same.
+    opens_by_itself: bool,
 }
 
 /// Room for an exchange, used again and again.
@@ -126,10 +129,34 @@ impl CoapDriver {
     /// # Errors
     /// The kernel refuses an epoll instance.
     pub fn new(context: &DriverContext) -> std::io::Result<CoapDriver> {
-        let &DriverContext { ref plan, run, address, share, clock, ref run_context, .. } = context;
+        let &DriverContext { ref plan, run, share, ref run_context, .. } = context;
         let owned = share.count(plan.devices) as usize;
         // Every shard has its part of shared sockets, and at least one.
         let sockets = plan.coap.sockets.map_or(owned, |all| (all.div_ceil(share.of) as usize).min(owned));
+        let terms = plan.coap.dtls.as_deref().map(Terms::of_devices).transpose();
+        let terms = terms.map_err(std::io::Error::other)?;
+        let requests = Requests::new(plan, run, run_context)?;
+        CoapDriver::with(context, (requests, terms), (owned, sockets, plan.coap.outstanding))
+    }
+
+    /// A driver for so many queriers in all shards, which share a socket in each: a query is submitted as if it were a message.
+    ///
+    /// # Errors
+    /// The kernel refuses an epoll instance.
+    pub fn of_queries(context: &DriverContext, queriers: u32) -> std::io::Result<CoapDriver> {
+        let &DriverContext { ref plan, run, share, ref run_context, .. } = context;
+        let requests = Requests::of_queries(plan, run, run_context)?;
+        let sizes = (1, 1, queriers.div_ceil(share.of).max(1));
+        let driver = CoapDriver::with(context, (requests, None), sizes)?;
+        Ok(CoapDriver { opens_by_itself: true, ..driver })
+    }
+
+    fn with(
+        context: &DriverContext,
+        (requests, terms): (Requests, Option<Terms>),
+        (owned, sockets, outstanding): (usize, usize, u32),
+    ) -> std::io::Result<CoapDriver> {
+        let &DriverContext { ref plan, run, address, share, clock, .. } = context;
         Ok(CoapDriver {
             share,
             plan: plan.coap.clone(),
@@ -137,16 +164,10 @@ impl CoapDriver {
             readiness: Readiness::new(clock, &plan.load)?,
             address,
             sources: Sources::new(plan.connection.source_addresses.clone(), address),
-            terms: plan
-                .coap
-                .dtls
-                .as_deref()
-                .map(Terms::of_devices)
-                .transpose()
-                .map_err(std::io::Error::other)?,
-            requests: Requests::new(plan, run, run_context)?,
+            terms,
+            requests,
             pauses: plan.connection.reconnect,
-            devices: Devices::new(share, owned, plan.coap.outstanding, plan.connection.reconnect),
+            devices: Devices::new(share, owned, outstanding, plan.connection.reconnect),
             sockets: (0..sockets).map(|_| DeviceSocket::new(plan.connection.reconnect.0)).collect(),
             places: Vec::new(),
             vacant: Vec::new(),
@@ -160,6 +181,7 @@ impl CoapDriver {
             random: random(plan.seed ^ u64::from(run.tag()), &[u64::from(share.index), 0x636f_6170]),
             traffic: Traffic::default(),
             early: Vec::new(),
+            opens_by_itself: false,
         })
     }
 
@@ -357,6 +379,10 @@ impl Driver for CoapDriver {
 
     fn submit(&mut self, device: u32, sequence: u32) {
         self.devices.enqueue(Order { device, sequence, ..Order::default() });
+        if self.opens_by_itself {
+            // Nothing changes where it is open, or about to be.
+            self.connect(Client::Device(self.share.first));
+        }
     }
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {

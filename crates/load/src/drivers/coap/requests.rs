@@ -95,7 +95,7 @@ impl Requests {
         Requests::of(
             (plan, run),
             run_context,
-            plan.platform.roles.query.as_ref().map(|query| query.request.clone()),
+            plan.platform.roles.query.as_ref().and_then(|query| query.ask.request().cloned()),
             false,
         )
     }

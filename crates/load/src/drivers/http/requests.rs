@@ -38,7 +38,7 @@ impl Requests {
         host: String,
         run_context: &Arc<RunContext>,
     ) -> io::Result<Requests> {
-        let request = plan.platform.roles.query.as_ref().map(|query| &query.request);
+        let request = plan.platform.roles.query.as_ref().and_then(|query| query.ask.request());
         let queries = Requests::with(plan, run, host, run_context, request)?;
         Ok(Requests { says_message: false, ..queries })
     }

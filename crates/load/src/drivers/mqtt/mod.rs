@@ -19,7 +19,7 @@ use connection::Connection;
 use notified::Notified;
 use plimsoll_codec::mqtt::{AckKind, Malformed};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{ConnectionPlan, MqttPlan, Plan, Protocol};
+use plimsoll_scenario::plan::{ConnectionPlan, LinkPlan, MqttPlan, Offline, Plan, Protocol, TransportPlan};
 use plimsoll_stats::distribution::{Random, random};
 use session::Settings;
 use std::net::SocketAddr;
@@ -32,8 +32,9 @@ const READ_SIZE: usize = 256 * 1024;
 /// Kinds of slips of the protocol that are counted apart.
 const MOST_SLIPS: usize = 32;
 
-/// Devices and subscribers, which may be notified by way of the broker.
+/// Devices and subscribers, which may be notified by way of the broker, and queriers.
 pub const ENTRY: DriverEntry = DriverEntry {
+    queriers: Some(|context, queriers| Ok(Box::new(MqttDriver::of_queries(context, queriers)?))),
     broker_url: Some(broker_url),
     ..DriverEntry::of_devices(Protocol::Mqtt, |context| Ok(Box::new(MqttDriver::new(context)?)))
 };
@@ -44,9 +45,11 @@ fn broker_url(plan: &Plan, address: SocketAddr) -> String {
     format!("mqtt{secured}://{address}")
 }
 
-/// Clients of one shard that speak MQTT.
+/// Clients of one shard that speak MQTT, or its queriers.
 pub struct MqttDriver {
     share: Share,
+    /// Whether these are queriers: each query goes to the next of them, which connects by itself.
+    are_queriers: bool,
     /// The part of the subscribers that is this shard's.
     subscribers: Share,
     devices: usize,
@@ -125,7 +128,7 @@ impl MqttDriver {
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(context: &DriverContext) -> std::io::Result<MqttDriver> {
-        let &DriverContext { ref plan, run, share, subscribers, ref run_context, .. } = context;
+        let &DriverContext { ref plan, run, share, subscribers, .. } = context;
         let content = plan.largest_content();
         let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
         let devices: Vec<u32> = share.numbers(plan.devices).collect();
@@ -153,29 +156,96 @@ impl MqttDriver {
             )
         }));
         let io = Io {
-            stream: StreamIo::new(context, &plan.connection.transport, READ_SIZE)?,
+            users: Users::of(context),
+            wills: will_filter(plan, run),
+            notified: Notified::of(plan, run),
+            ..Io::new(context, Contents::new(plan, run), Answers::of(plan, run), &plan.connection.transport)?
+        };
+        Ok(MqttDriver {
+            share,
+            are_queriers: false,
+            subscribers: of_subscribers,
+            devices: devices.len(),
+            connections,
+            io,
+        })
+    }
+
+    /// A driver for so many queriers in all shards: a query is submitted as if it were a message of the device that it is about.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`], or the plan says no query.
+    pub fn of_queries(context: &DriverContext, queriers: u32) -> std::io::Result<MqttDriver> {
+        let &DriverContext { ref plan, run, share, subscribers: (subscribers, _), .. } = context;
+        let query = plan.platform.roles.query.as_ref();
+        let (Some(query), Some(said)) = (query, query.and_then(|query| query.ask.said())) else {
+            return Err(std::io::Error::other("the plan says no query over MQTT"));
+        };
+        let settings = Arc::new(Settings::of_queriers(&plan.mqtt));
+        let pauses = plan.connection.reconnect;
+        let querier = |number: u32| {
+            let topic = said.answer.as_ref().and_then(|answer| Answers::topic_of(answer, run, 0, number));
+            let filters = topic.into_iter().collect();
+            Connection::new(Client::Device(number), filters, None, &settings, pauses, LinkPlan::default())
+        };
+        let connections: Vec<Connection> = share.queriers(queriers).map(querier).collect();
+        let answers = said.answer.clone().map(|answer| Answers::described(answer, run));
+        // What lies below other protocols lies not below the queries.
+        let is_own = plan.protocol() == Protocol::Mqtt;
+        let transport = if is_own { plan.connection.transport.clone() } else { TransportPlan::default() };
+        let io = Io::new(context, Contents::of_queries(plan, run, said), answers, &transport)?;
+        // A query waits until its querier is connected, whatever devices do.
+        let connection = ConnectionPlan { offline: Offline::Buffer, ..io.connection.clone() };
+        let io = Io { users: Users::of_queries(context, query), connection, ..io };
+        Ok(MqttDriver { share, are_queriers: true, subscribers, devices: connections.len(), connections, io })
+    }
+
+    /// Gives a query to the next querier.
+    fn ask(&mut self, device: u32, query: u32) {
+        self.io.contents.ask(query, device);
+        let slot = query % (self.connections.len().max(1) as u32);
+        if let Some(querier) = self.connections.get_mut(slot as usize) {
+            querier.submit(slot, query, &mut self.io);
+            // Nothing changes where it is connected, or about to be.
+            querier.schedule_connect(slot, &mut self.io);
+        }
+    }
+}
+
+impl Io {
+    /// For clients that say that, and whose answers are known so; nobody says who it is, and nobody is notified.
+    fn new(
+        context: &DriverContext,
+        contents: Contents,
+        answers: Option<Answers>,
+        transport: &TransportPlan,
+    ) -> std::io::Result<Io> {
+        let &DriverContext { ref plan, run, share, ref run_context, .. } = context;
+        Ok(Io {
+            stream: StreamIo::new(context, transport, READ_SIZE)?,
             population: plan.population.first_device.saturating_add(plan.devices),
             mqtt: plan.mqtt.clone(),
             connection: plan.connection.clone(),
             run,
-            users: Users::of(context),
-            contents: Contents::new(plan, run).in_context(run_context),
+            users: Users::nobody(context),
+            contents: contents.in_context(run_context),
             work: plan.subscribers.work,
             timers: Timers::new(),
             dirty: Vec::new(),
             put_away: Vec::new(),
-            wills: will_filter(plan, run),
-            answers: Answers::of(plan, run),
-            notified: Notified::of(plan, run),
+            wills: None,
+            answers,
+            notified: None,
             content: Vec::new(),
             topic_name: Vec::new(),
             jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),
             slips: Vec::new(),
             unknown_acks: None,
-        };
-        Ok(MqttDriver { share, subscribers: of_subscribers, devices: devices.len(), connections, io })
+        })
     }
+}
 
+impl MqttDriver {
     fn slot(&self, client: Client) -> usize {
         match client {
             Client::Device(device) => self.share.slot(device) as usize,
@@ -245,6 +315,9 @@ impl Driver for MqttDriver {
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {
+        if self.are_queriers {
+            return self.ask(device, sequence);
+        }
         let slot = self.slot(Client::Device(device));
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.submit(slot as u32, sequence, &mut self.io);
@@ -259,6 +332,7 @@ impl Driver for MqttDriver {
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {
         let now = self.io.stream.clock.now();
+        self.io.contents.forget_queries();
         for connection in &mut self.connections {
             connection.withdraw(now, events);
         }

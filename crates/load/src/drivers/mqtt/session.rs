@@ -38,6 +38,8 @@ pub struct Settings {
     will: Option<WillPlan>,
     /// Whether topics are sent under an alias where the platform takes one.
     topic_alias: bool,
+    /// The letter before the number in a device's client id.
+    letter: char,
 }
 
 /// The reason code of PUBREL and PUBCOMP for an id that is not known.
@@ -63,7 +65,14 @@ impl Settings {
             expiry: mqtt.session.expiry,
             will: mqtt.session.will.clone(),
             topic_alias: mqtt.session.topic_alias,
+            letter: 'd',
         }
+    }
+
+    /// Of queriers, which are known as devices are: what a querier has asked ends with its connection.
+    pub fn of_queriers(mqtt: &MqttPlan) -> Settings {
+        let settings = Settings::new(mqtt, mqtt.qos, 0);
+        Settings { retain: false, expiry: None, will: None, topic_alias: false, letter: 'q', ..settings }
     }
 }
 
@@ -192,7 +201,7 @@ impl Session {
     /// Writes CONNECT, as that user, or as the one of the run. The client id names run, role and number.
     pub fn connect(&mut self, run: RunId, user: Option<&User>, out: &mut Vec<u8>) -> Result<(), String> {
         let client_id = match self.client {
-            Client::Device(device) => format!("plm-{run}-d{device}"),
+            Client::Device(device) => format!("plm-{run}-{}{device}", self.settings.letter),
             Client::Subscriber(subscriber) => format!("plm-{run}-s{subscriber}"),
         };
         let version = self.settings.version;

@@ -4,7 +4,7 @@ use crate::driver::Client;
 use crate::drivers::DriverContext;
 use crate::drivers::whom::{Whom, variables};
 use crate::run_context::View;
-use plimsoll_scenario::plan::{Piece, Template, UserPlan};
+use plimsoll_scenario::plan::{Piece, QueryPlan, Template, UserPlan};
 use plimsoll_stats::distribution::{Random, random};
 
 /// Names the stream of random numbers in names and passwords.
@@ -30,12 +30,28 @@ pub struct User {
 impl Users {
     /// As the profile says.
     pub fn of(context: &DriverContext) -> Users {
-        let DriverContext { plan, run, share, run_context, .. } = context;
-        let roles = &plan.platform.roles;
-        let is_said_otherwise = plan.mqtt.username.is_some();
+        let roles = &context.plan.platform.roles;
+        let is_said_otherwise = context.plan.mqtt.username.is_some();
         Users {
             of_devices: roles.device.user.clone().filter(|_| !is_said_otherwise),
             of_subscribers: roles.subscriber_user.clone().filter(|_| !is_said_otherwise),
+            ..Users::nobody(context)
+        }
+    }
+
+    /// As the profile says of queriers, which are known as devices are.
+    pub fn of_queries(context: &DriverContext, query: &QueryPlan) -> Users {
+        let is_said_otherwise = context.plan.mqtt.username.is_some();
+        let of_devices = query.user.clone().filter(|_| !is_said_otherwise);
+        Users { of_devices, ..Users::nobody(context) }
+    }
+
+    /// Nobody, for whom the scenario speaks where it says a user.
+    pub fn nobody(context: &DriverContext) -> Users {
+        let DriverContext { plan, run, share, run_context, .. } = context;
+        Users {
+            of_devices: None,
+            of_subscribers: None,
             run: run.to_string(),
             view: View::of(run_context),
             random: random(plan.seed, &[STREAM, u64::from(share.index)]),

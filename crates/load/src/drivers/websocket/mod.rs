@@ -11,6 +11,9 @@ mod opening;
 mod subscriber;
 mod unanswered;
 
+pub use super::stream::layers::websocket::{Compression, WebSocket, Wish};
+pub use asking::place;
+
 use super::readiness::Ready;
 use super::stream::StreamIo;
 use super::timers::Timers;
@@ -33,9 +36,11 @@ use unanswered::Unanswered;
 /// Distinguishes the random numbers of pauses from others.
 const PAUSES: u64 = 0x7061_7573_6573_0000;
 
-/// Devices.
-pub const ENTRY: DriverEntry =
-    DriverEntry::of_devices(Protocol::WebSocket, |context| Ok(Box::new(WebSocketDriver::new(context)?)));
+/// Devices and queriers.
+pub const ENTRY: DriverEntry = DriverEntry {
+    queriers: Some(|context, queriers| Ok(Box::new(WebSocketDriver::of_queries(context, queriers)?))),
+    ..DriverEntry::of_devices(Protocol::WebSocket, |context| Ok(Box::new(WebSocketDriver::new(context)?)))
+};
 
 /// Subscribers that receive over WebSockets of their own.
 ///
@@ -45,9 +50,11 @@ pub fn receivers(context: &DriverContext, role: &WebSocketRole) -> std::io::Resu
     Ok(Box::new(subscriber::SubscriberDriver::new(context, role)?))
 }
 
-/// Devices of one shard that speak WebSocket.
+/// Devices of one shard that speak WebSocket, or its queriers.
 pub struct WebSocketDriver {
     share: Share,
+    /// Whether these are queriers: each query goes to the next of them, which connects by itself.
+    are_queriers: bool,
     devices: Vec<Device>,
     io: Io,
 }
@@ -94,25 +101,59 @@ impl WebSocketDriver {
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(context: &DriverContext) -> std::io::Result<WebSocketDriver> {
-        let &DriverContext { ref plan, run, share, ref run_context, .. } = context;
-        let TransportPlan { tls, websocket } = plan.connection.transport.clone();
-        // A platform that was started has an address without a path.
-        let wanted = websocket.unwrap_or_else(|| asking::at(context.address));
-        let role = &plan.platform.roles.device.websocket;
-        let wanted = asking::place(&wanted, role);
-        // Messages are ours to cut, so that only TLS lies below.
-        let below = TransportPlan { tls, websocket: None };
-        let owned = share.numbers(plan.devices);
-        let are_acknowledged = role.socket_io.as_ref().is_some_and(|socket_io| socket_io.acknowledges);
+        let &DriverContext { ref plan, run, share, .. } = context;
         let opcode = match plan.message.marker {
             MarkerForm::Binary => Opcode::Binary,
             MarkerForm::Ascii | MarkerForm::Integer => Opcode::Text,
         };
+        let (contents, answers) = (Contents::new(plan, run), Answers::of(plan, run));
+        let role = &plan.platform.roles.device.websocket;
+        let transport = plan.connection.transport.clone();
+        let numbers = share.numbers(plan.devices).collect();
+        WebSocketDriver::with(context, (role, transport), (contents, answers, opcode), numbers)
+    }
+
+    /// A driver for so many queriers in all shards, each over a WebSocket of its own: a query is submitted as if it were a message of
+    /// the device that it is about.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`], or the plan says no query.
+    pub fn of_queries(context: &DriverContext, queriers: u32) -> std::io::Result<WebSocketDriver> {
+        let &DriverContext { ref plan, run, share, .. } = context;
+        let query = plan.platform.roles.query.as_ref();
+        let missing = || std::io::Error::other("the plan says no query over WebSocket");
+        let (Some(query), Some(said)) = (query, query.and_then(|query| query.ask.said())) else {
+            return Err(missing());
+        };
+        let answers = said.answer.clone().map(|answer| Answers::described(answer, run));
+        let contents = (Contents::of_queries(plan, run, said), answers, Opcode::Text);
+        // What lies below other protocols lies not below the queries.
+        let secured = plan.protocol() == Protocol::WebSocket;
+        let transport = if secured { plan.connection.transport.clone() } else { TransportPlan::default() };
+        let numbers = share.queriers(queriers).collect();
+        let driver = WebSocketDriver::with(context, (&query.websocket, transport), contents, numbers)?;
+        Ok(WebSocketDriver { are_queriers: true, ..driver })
+    }
+
+    fn with(
+        context: &DriverContext,
+        (role, transport): (&WebSocketRole, TransportPlan),
+        (contents, answers, opcode): (Contents, Option<Answers>, Opcode),
+        numbers: Vec<u32>,
+    ) -> std::io::Result<WebSocketDriver> {
+        let &DriverContext { ref plan, run, share, ref run_context, .. } = context;
+        let TransportPlan { tls, websocket } = transport;
+        // A platform that was started has an address without a path.
+        let wanted = websocket.unwrap_or_else(|| asking::at(context.address));
+        let wanted = asking::place(&wanted, role);
+        // Messages are ours to cut, so that only TLS lies below.
+        let below = TransportPlan { tls, websocket: None };
+        let are_acknowledged = role.socket_io.as_ref().is_some_and(|socket_io| socket_io.acknowledges);
         let io = Io {
             stream: StreamIo::new(context, &below, READ_SIZE)?,
             wanted,
-            contents: Contents::new(plan, run).in_context(run_context),
-            answers: Answers::of(plan, run),
+            contents: contents.in_context(run_context),
+            answers,
             is_unanswered: role.is_unanswered,
             are_acknowledged,
             asking: Asking::new(context, role),
@@ -128,14 +169,25 @@ impl WebSocketDriver {
         };
         let are_named = are_acknowledged || io.answers.as_ref().is_some_and(Answers::are_named);
         let device = |number| Device::new(number, plan.connection.reconnect, Unanswered::new(are_named));
-        let devices = owned.map(device).collect();
-        Ok(WebSocketDriver { share, devices, io })
+        let devices = numbers.into_iter().map(device).collect();
+        Ok(WebSocketDriver { share, are_queriers: false, devices, io })
     }
 
     fn device(&mut self, client: Client) -> Option<(u32, &mut Device, &mut Io)> {
         let Client::Device(number) = client else { return None };
         let slot = self.share.slot(number);
         Some((slot, self.devices.get_mut(slot as usize)?, &mut self.io))
+    }
+
+    /// Gives a query to the next querier.
+    fn ask(&mut self, device: u32, query: u32) {
+        self.io.contents.ask(query, device);
+        let slot = query % (self.devices.len().max(1) as u32);
+        if let Some(querier) = self.devices.get_mut(slot as usize) {
+            querier.submit(slot, query, &mut self.io);
+            // Nothing changes where it is connected, or about to be.
+            querier.schedule_connect(slot, &mut self.io);
+        }
     }
 
     fn send_dirty(&mut self, events: &mut Vec<Event>) {
@@ -188,12 +240,16 @@ impl Driver for WebSocketDriver {
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {
+        if self.are_queriers {
+            return self.ask(device, sequence);
+        }
         if let Some((slot, device, io)) = self.device(Client::Device(device)) {
             device.submit(slot, sequence, io);
         }
     }
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {
+        self.io.contents.forget_queries();
         for (slot, device) in (0..).zip(&mut self.devices) {
             device.withdraw(slot, &mut self.io, events);
         }

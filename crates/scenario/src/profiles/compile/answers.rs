@@ -4,73 +4,86 @@ use super::Compiler;
 use crate::plan::{AnswerName, AnswerPlan, AnswerTypes, CapturedName, Piece, Protocol};
 use crate::profiles::roles::{Answer, Word};
 
-const PATH: &str = "device.answer";
+/// What may stand in the name of a device's message, and in the topic where its answers come; and in those of a query.
+const OF_DEVICE: (&[&str], &[&str]) = (&["run", "device", "sequence"], &["run", "device"]);
+const OF_QUERY: (&[&str], &[&str]) = (&["run", "sequence"], &["run", "querier"]);
 
 impl Compiler<'_> {
-    /// The answers to a device's messages, where they are awaited; else what refuses some of them.
+    /// The answers to the messages of a device or a querier, where they are awaited; else what refuses some of them.
     pub(super) fn answer(
         &mut self,
         answer: &Answer,
-        protocol: Protocol,
+        (path, protocol): (&str, Protocol),
         are_awaited: bool,
         captured: &[CapturedName],
     ) -> Option<AnswerPlan> {
+        let (in_names, in_topics) = if path.starts_with("querier") { OF_QUERY } else { OF_DEVICE };
         if !matches!(protocol, Protocol::Mqtt | Protocol::WebSocket) {
             let help = "remove it: the answer to a request is awaited by itself".to_owned();
-            self.error(PATH, format!("{protocol} has answers of its own"), help);
+            self.error(path, format!("{protocol} has answers of its own"), help);
         }
         match (&answer.topic, protocol) {
             (None, Protocol::Mqtt) => {
                 let help = "write the topic at which they come, with `{device}` in it".to_owned();
-                self.error(&format!("{PATH}.topic"), "answers over MQTT come at a topic", help);
+                self.error(&format!("{path}.topic"), "answers over MQTT come at a topic", help);
             }
             (Some(_), Protocol::WebSocket) => {
                 let help = "remove it: they come over the connection of the device".to_owned();
-                self.error(&format!("{PATH}.topic"), "answers over WebSocket have no topic", help);
+                self.error(&format!("{path}.topic"), "answers over WebSocket have no topic", help);
             }
             _ => {}
         }
         if protocol == Protocol::Mqtt && answer.of_type.is_some() {
             let help = "remove it, and write `id` and `is`".to_owned();
-            self.error(&format!("{PATH}.type"), "answers over MQTT are known by their names", help);
+            self.error(&format!("{path}.type"), "answers over MQTT are known by their names", help);
         }
-        let mut name = self.name(answer, &["run", "device", "sequence"], PATH, captured);
+        let mut name = self.name(answer, in_names, path, captured);
         if let Some(name) = &mut name
             && name.prefix.pieces.pop() != Some(Piece::Sequence)
         {
             let help = "write it such as `{run}-{device}-{sequence}`".to_owned();
-            self.error(&format!("{PATH}.is"), "the name of a request must end with `{sequence}`", help);
+            self.error(&format!("{path}.is"), "the name of a request must end with `{sequence}`", help);
         }
-        let types = self.types(answer, PATH);
+        let types = self.types(answer, path);
         if name.is_none() && types.is_none() && answer.id.is_none() {
             let help = "write `id` and `is`, or `type` and `types`".to_owned();
-            self.error(PATH, "it is not said which messages are answers", help);
+            self.error(path, "it is not said which messages are answers", help);
         }
         if are_awaited && types.as_ref().is_some_and(|types| types.answers.is_empty()) {
             let help = "write `types`, too, or `answered: false` in `websocket`".to_owned();
-            self.error(&format!("{PATH}.types"), "no message would be an answer", help);
+            self.error(&format!("{path}.types"), "no message would be an answer", help);
         }
         let topic = answer
             .topic
             .as_ref()
-            .map(|topic| self.template(topic, &["run", "device"], &format!("{PATH}.topic"), captured));
+            .map(|topic| self.template(topic, in_topics, &format!("{path}.topic"), captured));
         let expect = answer.expect.iter().map(Word::text).collect();
         Some(AnswerPlan { topic, name, types, status: answer.status.clone(), expect })
     }
 
-    /// The answer to a message with which a connection begins.
-    pub(super) fn opening_answer(
+    /// The answer to a message that is said once: with which a connection begins, or of a step.
+    pub(super) fn answer_of_one(
         &mut self,
         answer: &Answer,
+        (path, protocol): (&str, Protocol),
         variables: &[&str],
-        path: &str,
         captured: &[CapturedName],
     ) -> AnswerPlan {
         let path = format!("{path}.answer");
-        if answer.topic.is_some() {
-            let help = "remove it: they come over the connection".to_owned();
-            self.error(&format!("{path}.topic"), "answers over WebSocket have no topic", help);
+        let topic_path = format!("{path}.topic");
+        match (&answer.topic, protocol) {
+            (Some(_), Protocol::WebSocket) => {
+                let help = "remove it: they come over the connection".to_owned();
+                self.error(&topic_path, "answers over WebSocket have no topic", help);
+            }
+            (None, Protocol::Mqtt) => {
+                let help = "write the topic at which they come".to_owned();
+                self.error(&topic_path, "answers over MQTT come at a topic", help);
+            }
+            _ => {}
         }
+        let topic = answer.topic.as_ref();
+        let topic = topic.map(|topic| self.template(topic, variables, &topic_path, captured));
         let name = self.name(answer, variables, &path, captured);
         let types = self.types(answer, &path);
         if answer.id.is_none() && answer.is.is_none() && types.is_none() {
@@ -79,10 +92,10 @@ impl Compiler<'_> {
         }
         if types.as_ref().is_some_and(|types| types.answers.is_empty()) {
             let help = "write `types`, too".to_owned();
-            self.error(&format!("{path}.types"), "no message would let the client in", help);
+            self.error(&format!("{path}.types"), "no message would be an answer", help);
         }
         let expect = answer.expect.iter().map(Word::text).collect();
-        AnswerPlan { topic: None, name, types, status: answer.status.clone(), expect }
+        AnswerPlan { topic, name, types, status: answer.status.clone(), expect }
     }
 
     /// Which messages answer, by their types.

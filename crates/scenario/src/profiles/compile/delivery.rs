@@ -2,7 +2,7 @@
 
 use super::Compiler;
 use crate::plan::DeliveryContract;
-use crate::profiles::roles::{Controller, DeliveryConfig, OptionConfig, Request, Subscriber};
+use crate::profiles::roles::{Controller, DeliveryConfig, OptionConfig, Request, Step, Subscriber};
 use plimsoll_model::Nanos;
 
 impl Compiler<'_> {
@@ -39,7 +39,7 @@ impl Compiler<'_> {
         let names = self.variables.keys().map(|name| format!("{{{name}}}"));
         let names: Vec<String> = names.filter(|name| period.contains(name)).collect();
         let mut steps = controller.into_iter().flat_map(|controller| &controller.set_up);
-        let asked = steps.any(|step| names.iter().any(|name| says(&step.request, name)));
+        let asked = steps.any(|step| names.iter().any(|name| says(step, name)));
         (!asked).then(|| {
             let time = self.fill(period);
             format!(
@@ -50,8 +50,15 @@ impl Compiler<'_> {
     }
 }
 
+/// Whether a step says that text anywhere.
+fn says(step: &Step, text: &str) -> bool {
+    let message = step.says.iter().flat_map(|says| says.topic.iter().chain([&says.message]));
+    message.into_iter().any(|told| told.contains(text))
+        || step.request.as_ref().is_some_and(|request| asks(request, text))
+}
+
 /// Whether a request says that text anywhere.
-fn says(request: &Request, text: &str) -> bool {
+fn asks(request: &Request, text: &str) -> bool {
     let options = request.options.values().filter_map(|option| match option {
         OptionConfig::Text(text) => Some(text),
         OptionConfig::Number(_) => None,

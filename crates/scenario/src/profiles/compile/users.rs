@@ -1,7 +1,8 @@
 //! Who clients say they are, over MQTT.
 
 use super::receives::is_about_a_device;
-use super::{Compiler, OF_DEVICE, OF_SUBSCRIBER};
+
+use super::{ABOUT_ONE, Compiler, HELP_ABOUT_ONE, OF_ALL, OF_DEVICE, OF_SUBSCRIBER};
 use crate::plan::{CapturedName, Protocol, RolePlan, Template, UserPlan};
 use crate::profiles::roles::{Device, Subscriber, User};
 
@@ -36,6 +37,20 @@ impl Compiler<'_> {
             self.error(PATH, "a subscriber is no user of a device's", help);
         }
         Some(user)
+    }
+
+    /// The user that the controller or a querier is, whoever its messages are about.
+    pub(super) fn user_of_all(
+        &mut self,
+        user: &User,
+        (path, has_meaning): (&str, bool),
+        captured: &[CapturedName],
+    ) -> UserPlan {
+        let user = self.user(user, (path, OF_ALL, has_meaning), captured);
+        if user.password.iter().chain([&user.name]).any(|text| is_about_a_device(text, captured)) {
+            self.error(path, ABOUT_ONE, HELP_ABOUT_ONE.to_owned());
+        }
+        user
     }
 
     /// A user, which has a meaning over MQTT.

@@ -1,9 +1,10 @@
 //! What clients say over a WebSocket beside messages.
 
 use super::receives::{OF_RECEIVER, is_about_a_device};
-use super::{Compiler, OF_DEVICE, is_http_token};
+
+use super::{ABOUT_ONE, Compiler, HELP_ABOUT_ONE, OF_ALL, OF_DEVICE, is_http_token};
 use crate::plan::{CapturedName, OpeningPlan, Piece, Protocol, SocketIoPlan, Template, WebSocketRole};
-use crate::profiles::roles::{Device, FramingConfig, WebSocketConfig};
+use crate::profiles::roles::{Device, WebSocketConfig};
 use plimsoll_codec::socket_io;
 
 impl Compiler<'_> {
@@ -58,13 +59,36 @@ impl Compiler<'_> {
         role
     }
 
+    /// What the controller or a querier says beside its messages, which is the same whoever those are about.
+    pub(super) fn websocket_of_all(
+        &mut self,
+        written: &WebSocketConfig,
+        path: &str,
+        captured: &[CapturedName],
+    ) -> WebSocketRole {
+        for (key, is_there) in [("answered", written.answered.is_some()), ("port", written.port.is_some())] {
+            if is_there {
+                let help = "write it into `says`, or remove it".to_owned();
+                self.error(&format!("{path}.{key}"), "it is said of each message", help);
+            }
+        }
+        let role = self.websocket(written, (path, OF_ALL), captured);
+        let headers = role.headers.iter().map(|(_, value)| value);
+        let auth = role.socket_io.iter().map(|socket_io| &socket_io.auth);
+        let opening = role.opening.iter().map(|said| &said.message);
+        if headers.chain(auth).chain(opening).any(|text| is_about_a_device(text, captured)) {
+            self.error(path, ABOUT_ONE, HELP_ABOUT_ONE.to_owned());
+        }
+        role
+    }
+
     fn websocket(
         &mut self,
         written: &WebSocketConfig,
         (path, variables): (&str, &[&str]),
         captured: &[CapturedName],
     ) -> WebSocketRole {
-        let is_socket_io = written.framing == FramingConfig::SocketIo;
+        let is_socket_io = written.is_socket_io();
         let usual_path = is_socket_io.then(|| socket_io::PATH.to_owned());
         let own_path = written.path.as_ref().map(|text| self.fill(text)).or(usual_path);
         if own_path
@@ -102,8 +126,10 @@ impl Compiler<'_> {
             if is_socket_io {
                 self.check_event(&message, &format!("{path}.message"));
             }
-            let answer =
-                said.answer.as_ref().map(|answer| self.opening_answer(answer, variables, &path, captured));
+            let answer = said
+                .answer
+                .as_ref()
+                .map(|answer| self.answer_of_one(answer, (&path, Protocol::WebSocket), variables, captured));
             let of_each_device = is_about_a_device(&message, captured);
             opening.push(OpeningPlan { message, of_each_device, answer });
         }

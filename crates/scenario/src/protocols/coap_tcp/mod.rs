@@ -31,7 +31,10 @@ impl Plan {
         let query = self.platform.roles.query.as_ref().filter(|_| self.northbound.is_some())?;
         let serves = self.platform.roles.device.serves.is_some();
         let (devices, connections) = (u64::from(self.devices), (SLICE.sockets)(self));
-        if !serves || connections >= devices || !query.request.path.has(&|piece| *piece == Piece::Device) {
+        if !serves
+            || connections >= devices
+            || !query.ask.texts().iter().any(|text| text.has(&|piece| *piece == Piece::Device))
+        {
             return None;
         }
         let share = match connections {
