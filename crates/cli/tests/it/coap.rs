@@ -122,3 +122,40 @@ fn a_onem2m_cse_is_spoken_to_over_coap() {
         assert_eq!(count(level, nothing), 0, "{nothing}: {finished:?}");
     }
 }
+
+/// The controller makes a resource for each device over CoAP, queriers ask for them, and nothing of it stays.
+#[test]
+fn controller_and_queriers_speak_coap() {
+    let (server, bench) = (Libcoap::start(), Bench::beside_others());
+    bench.write(
+        "things.yaml",
+        "name: things
+title: a server that has resources
+controller:
+  speaks: coap
+  set_up:
+    - { name: make the things, each: device, request: { method: PUT, path: '/t{device}', body: made, expect: [201] } }
+  clean_up:
+    - { name: delete the things, each: device, request: { method: DELETE, path: '/t{device}', expect: [202] } }
+device: { speaks: coap, marker: ascii, request: { method: PUT, path: '/t{device}', body: '{message}' } }
+querier: { speaks: coap, request: { method: GET, path: '/t{device}', expect: [205] } }
+components: []
+",
+    );
+    let address = format!("coap://127.0.0.1:{}", server.port());
+    let finished = bench.run(&format!(
+        "name: things
+platform: {{ profile: ./things.yaml, address: \"{address}\", clean_up: true }}
+population: {{ devices: 20 }}
+load: {{ arrivals: constant, levels: [50], hold: 2s, samples: 2, warm_up: 0s, drain: 1s, again: 0s }}
+northbound: {{ rate: 50, arrivals: constant, queriers: 2 }}
+objectives: {{ publish_p99: null, achieved: null, query_p99: \"< 30 s\" }}
+"
+    ));
+    let finished = finished.judged();
+    let level = finished.level(0);
+    assert!(count(level, "queries") >= 98, "{level:#}");
+    assert_eq!(count(level, "queries_answered"), count(level, "queries"), "{level:#}");
+    assert_eq!(finished.summary["notes"], serde_json::json!([]), "{:#}", finished.summary["notes"]);
+    assert!((0..20).all(|device| !server.has(&format!("t{device}"))), "what was set up is taken away");
+}

@@ -68,13 +68,25 @@ impl Libcoap {
 
     /// Makes a resource.
     pub fn put(&self, name: &str) {
+        assert!(self.asked(3, name, b"\xffx").is_some(), "{name} was not made");
+    }
+
+    /// Whether it has a resource.
+    pub fn has(&self, name: &str) -> bool {
+        const NOT_FOUND: u8 = 0x84;
+        self.asked(1, name, b"").is_some_and(|code| code != NOT_FOUND)
+    }
+
+    /// The code of its answer to a request about a resource.
+    fn asked(&self, method: u8, name: &str, payload: &[u8]) -> Option<u8> {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let mut request = vec![0x40, 3, 0, 7, 0xb0 | name.len() as u8];
+        let mut request = vec![0x40, method, 0, 7, 0xb0 | name.len() as u8];
         request.extend(name.as_bytes());
-        request.extend(b"\xffx");
+        request.extend(payload);
         socket.send_to(&request, ("127.0.0.1", self.port)).unwrap();
-        assert!(socket.recv(&mut [0; 64]).is_ok(), "{name} was not made");
+        let mut answer = [0; 64];
+        socket.recv(&mut answer).ok().map(|_| answer[1])
     }
 }
 
