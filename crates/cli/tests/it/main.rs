@@ -38,6 +38,7 @@ mod libcoap;
 mod live;
 mod long_run;
 mod lwm2m;
+mod microservice_targets;
 mod microservices;
 mod models;
 mod mosquitto;

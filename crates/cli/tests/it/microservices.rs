@@ -21,6 +21,9 @@ impl StandIn {
         let mut command = bench.in_folder("websockets-python");
         command.arg(folder.join(program)).args(["--record", "record.csv"]).args(options);
         command.env("PYTHONDONTWRITEBYTECODE", "1");
+        // Where the server for MQTT is.
+        let agents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../platforms/agents/microservices");
+        command.env("PYTHONPATH", agents);
         let mut child =
             command.stdout(Stdio::piped()).spawn().expect("websockets-python is installed by scripts/peers");
         let mut line = String::new();

@@ -1,0 +1,93 @@
+//! Services in the shape of brokers made of microservices, on real queues and stores: what is planted in them is what the ledger has.
+
+use crate::harness::{Bench, Finished, count};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Ten devices and two subscribers, at 50 messages a second.
+fn scenario(platform: &str, record: &str) -> String {
+    format!(
+        "name: microservices\nplatform: {platform}\npopulation: {{ devices: 10, subscribers: 2 }}\n\
+         message: {{ size: 40 }}\n\
+         load: {{ arrivals: constant, levels: [50], hold: 4s, samples: 2, warm_up: 0s, drain: 5s, again: 0s }}\n\
+         objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }}\n{record}"
+    )
+}
+
+/// Runs against services that write their records into the bench's folder.
+fn run(bench: &Bench, profile: &str, mapping: &str, planted: &str) -> Finished {
+    let records = bench.path("").display().to_string();
+    let with = format!("with: {{ records: \"{}\", heap: 256m, {planted} }}", records.trim_end_matches('/'));
+    bench.run(&scenario(&format!("{{ profile: {profile}, mapping: {mapping}, {with} }}"), ""))
+}
+
+/// How often a service lost a message, handed it on once, or twice.
+fn recorded(bench: &Bench, service: &str) -> BTreeMap<String, u64> {
+    let mut lines = BTreeMap::from(["lost", "once", "twice"].map(|what| (what.to_owned(), 0)));
+    for line in fs::read_to_string(bench.path(&format!("{service}.csv"))).unwrap().lines().skip(1) {
+        *lines.entry(line.split(',').nth(1).unwrap().to_owned()).or_default() += 1;
+    }
+    lines
+}
+
+/// What was lost is lost for both subscribers, what was done twice came twice to both, and all else came once.
+#[track_caller]
+fn is_exact(level: &Value, planted: &BTreeMap<String, u64>) {
+    let sent = count(level, "sent");
+    assert_eq!(planted.values().sum::<u64>(), sent, "{planted:?} {level:#}");
+    let seen = ["lost", "duplicated", "foreign", "refused", "unsent"].map(|what| count(level, what));
+    assert_eq!(seen, [2 * planted["lost"], 2 * planted["twice"], 0, 0, 0], "{planted:?} {level:#}");
+}
+
+/// What the back end loses is acknowledged, and comes to nobody; all else comes once.
+#[test]
+fn what_is_lost_behind_a_real_kafka_is_lost_and_all_else_comes_once() {
+    let bench = Bench::beside_others();
+    let finished = run(&bench, "devicehive-target", "mqtt", "backend_loses: \"0.05\"").judged();
+    let (level, planted) = (finished.level(0), recorded(&bench, "backend"));
+    assert_eq!(count(level, "acknowledged"), count(level, "sent"), "{level:#}");
+    assert!(planted["lost"] > 0, "{planted:?}");
+    is_exact(level, &planted);
+}
+
+/// What the worker loses comes to nobody, and what it publishes twice comes twice.
+#[test]
+fn what_is_lost_and_doubled_behind_a_real_redis_is_lost_and_doubled() {
+    let bench = Bench::beside_others();
+    let planted = "worker_loses: \"0.05\", worker_doubles: \"0.05\"";
+    let finished = run(&bench, "meshblu-target", "http", planted).judged();
+    let (level, planted) = (finished.level(0), recorded(&bench, "worker"));
+    assert_eq!(count(level, "acknowledged"), count(level, "sent"), "{level:#}");
+    assert!(planted["lost"] > 0 && planted["twice"] > 0, "{planted:?}");
+    is_exact(level, &planted);
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+    use crate::harness::json;
+
+    /// Requests pass a front end, a proxy, Kafka, the proxy again and a back end; answers and events go the same way back.
+    #[test]
+    fn a_capture_names_the_service_that_loses_messages_behind_a_real_kafka() {
+        let bench = Bench::new();
+        for (profile, mapping, planted, loser) in [
+            ("devicehive-target", "websocket", "backend_loses: \"0.1\"", "backend"),
+            ("devicehive-target", "websocket", "frontend_loses: \"0.1\"", "frontend"),
+            ("meshblu-target", "http", "dispatcher_loses: \"0.1\"", "dispatcher"),
+            ("meshblu-target", "websocket", "worker_loses: \"0.1\"", "worker"),
+        ] {
+            let platform = format!("{{ profile: {profile}, mapping: {mapping}, with: {{ heap: 256m, {planted} }} }}");
+            bench.write("lossy.yaml", &scenario(&platform, ""));
+            let arguments = ["run", "lossy.yaml", "--capture", "--no-report", "--summary-json", "s.json", "-q"];
+            bench.call(arguments);
+            let summary = json(&bench.path("s.json"));
+            let lost = count(&summary["levels"][0], "lost");
+            assert!(lost > 0, "{summary:#}");
+            let by_component = &summary["dissection"]["losses_by_component"];
+            let named: Vec<&String> = by_component.as_object().unwrap().keys().collect();
+            assert_eq!(named, [loser], "{profile} {mapping}: {by_component:#}");
+        }
+    }
+}
