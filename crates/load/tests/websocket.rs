@@ -46,6 +46,15 @@ subscriber:
       - message: '{"action":"subscribe","requestId":"of-{device}","deviceId":"{device}"}'
         answer: { id: /requestId, is: "of-{device}", status: /status, expect: [success] }
   delivery: every
+querier:
+  says:
+    message: '{"action":"get","requestId":"{run}-{sequence}","deviceId":"{device}"}'
+    answer: { id: /requestId, is: "{run}-{sequence}", status: /status, expect: [success] }
+  websocket:
+    path: /north
+    opening:
+      - message: '{"action":"authenticate","requestId":"in"}'
+        answer: { id: /requestId, is: in, status: /status, expect: [success] }
 components: []
 "#;
 
@@ -280,6 +289,107 @@ fn a_device_is_ready_when_it_was_let_in_and_its_messages_are_answered_by_name() 
         _ => None,
     });
     assert_eq!((acknowledged, refused), (vec![2, 1], vec![0]));
+}
+
+/// Lets the device in that has connected.
+fn let_in(rig: &mut Rig) -> Side {
+    let ready = rig.count(is_ready);
+    let mut side = rig.accept();
+    rig.next(&mut side);
+    side.say(&json!({ "requestId": "in-0", "status": "success" }));
+    rig.until(|rig| rig.count(is_ready) == ready + 1);
+    side
+}
+
+/// A message that is too large for the platform (1009), or an error inside (1011), ends a connection.
+#[test]
+fn a_platform_that_closes_says_why_and_the_device_comes_again() {
+    for (code, said) in [(1009_u16, "too big"), (1011, "broken inside")] {
+        let mut rig = Rig::device(NAMED);
+        let mut side = let_in(&mut rig);
+        rig.driver.submit(0, 0);
+        rig.next(&mut side);
+        let (content, mut bytes) = ([&code.to_be_bytes()[..], said.as_bytes()].concat(), Vec::new());
+        encode_frame(Opcode::Close, true, None, &content, &mut bytes);
+        side.socket.write_all(&bytes).unwrap();
+        let told = format!("with code {code} ({said})");
+        let is_told = |event: &Event| matches!(event, Event::Disconnected { reason, .. } if reason.contains(&told));
+        rig.until(|rig| rig.count(is_told) == 1);
+        let is_given_up = |event: &Event| matches!(event, Event::Abandoned { sequence: 0, .. });
+        assert_eq!(rig.count(is_given_up), 1, "{:?}", rig.events);
+        let_in(&mut rig);
+    }
+}
+
+#[test]
+fn answers_that_lie_about_their_names_acknowledge_nothing() {
+    let mut rig = Rig::device(NAMED);
+    let mut side = let_in(&mut rig);
+    rig.driver.submit(0, 0);
+    let name = rig.next(&mut side)["requestId"].clone();
+    let run = name.as_str().unwrap().strip_suffix("-0-0").unwrap().to_owned();
+    for lie in [
+        json!(format!("{run}-1-0")),
+        json!(format!("{run}-0-7")),
+        json!(format!("{run}-0-99999999999999999999")),
+        json!(format!("{run}-0-")),
+        json!("00000000-0-0"),
+        json!(0),
+        json!([name]),
+        Value::Null,
+    ] {
+        side.say(&json!({ "requestId": lie, "status": "success" }));
+    }
+    side.say_text("{\"requestId\":");
+    (0..50).for_each(|_| rig.turn());
+    let is_end = |event: &Event| matches!(event, Event::Acknowledged { .. } | Event::Refused { .. });
+    assert_eq!(rig.count(is_end), 0, "{:?}", rig.events);
+    for _ in 0..2 {
+        side.say(&json!({ "requestId": name, "status": "success" }));
+    }
+    rig.until(|rig| rig.count(is_end) == 1);
+    (0..50).for_each(|_| rig.turn());
+    assert_eq!(rig.count(is_end), 1, "a second answer answers nothing: {:?}", rig.events);
+}
+
+#[test]
+fn queriers_connect_by_themselves_and_their_answers_repeat_the_number_of_the_query() {
+    let more = "{ devices: 9 }\nnorthbound: { rate: 1, queriers: 2 }";
+    let mut rig = Rig::of(NAMED, more, |context| {
+        (driver_of(Protocol::WebSocket).unwrap().queriers.unwrap())(context, 2).unwrap()
+    });
+    (0..4).for_each(|query| rig.driver.submit(query + 4, query));
+    let mut asked = Vec::new();
+    for _ in 0..2 {
+        let mut side = rig.accept();
+        assert!(side.request.starts_with("GET /in/north HTTP/1.1\r\n"), "{}", side.request);
+        assert_eq!(rig.next(&mut side)["requestId"], "in");
+        side.say(&json!({ "requestId": "in", "status": "success" }));
+        let both = [rig.next(&mut side), rig.next(&mut side)];
+        asked.extend(both.iter().map(|query| query["deviceId"].as_str().unwrap().to_owned()));
+        // In another order, and the second is refused.
+        side.say(&json!({ "requestId": both[1]["requestId"], "status": "error" }));
+        side.say(&json!({ "requestId": both[0]["requestId"], "status": "success" }));
+        let is_end = |event: &Event| matches!(event, Event::Acknowledged { .. } | Event::Refused { .. });
+        let before = asked.len();
+        rig.until(|rig| rig.count(is_end) == before);
+    }
+    asked.sort();
+    assert_eq!(asked, ["4", "5", "6", "7"]);
+    let numbers = |wanted: fn(&Event) -> Option<u32>| {
+        let mut numbers: Vec<u32> = rig.events.iter().filter_map(wanted).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let answered = numbers(|event| match event {
+        Event::Acknowledged { sequence, .. } => Some(*sequence),
+        _ => None,
+    });
+    let refused = numbers(|event| match event {
+        Event::Refused { sequence, .. } => Some(*sequence),
+        _ => None,
+    });
+    assert_eq!((answered, refused), (vec![0, 1], vec![2, 3]));
 }
 
 #[test]

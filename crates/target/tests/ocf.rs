@@ -71,8 +71,12 @@ impl Cloud {
         let account = Running::start(Server::Account(token_life));
         let directory = Running::start(Server::Directory);
         let queue = Running::start(Server::Queue(queue));
-        let upstreams =
-            Upstreams { account: account.address, directory: directory.address, queue: queue.address };
+        let upstreams = Upstreams {
+            account: account.address,
+            directory: directory.address,
+            queue: queue.address,
+            patience: Nanos::from_millis(300),
+        };
         let interface = || Running::start(Server::Interface(upstreams));
         let (devices, controllers) = (interface(), interface());
         Cloud { account, directory, queue, devices, controllers }
@@ -363,7 +367,8 @@ fn a_request_is_relayed_to_the_device_over_its_own_connection() {
     let up = json!({ "di": "d2", "authprovider": "p", "authcode": "u" });
     controller.ask(code::POST, "/oic/account", Some(up));
     assert_eq!(controller.ask(code::GET, "/oic/route/d2/x", None).code, code::NOT_FOUND);
-    // A device that goes leaves nobody waiting.
+    // A device that does not answer is given up, and one that goes leaves nobody waiting.
+    assert_eq!(controller.ask(code::GET, "/oic/route/d1/slow", None).code, code::GATEWAY_TIMEOUT);
     drop(device);
     assert_eq!(controller.answer(&token).code, code::SERVICE_UNAVAILABLE);
 }
@@ -437,7 +442,8 @@ fn a_queue_that_goes_away_is_missed_and_found_again() {
     let directory = Running::start(Server::Directory);
     let queue = Running::start(Server::Queue(Queue::default()));
     let address = queue.address;
-    let upstreams = Upstreams { account: account.address, directory: directory.address, queue: address };
+    let (account, directory, patience) = (account.address, directory.address, Nanos::from_secs(60));
+    let upstreams = Upstreams { account, directory, queue: address, patience };
     let interface = Running::start(Server::Interface(upstreams));
     let mut client = Client::signed_in(interface.address, "d", "u");
     assert_eq!(client.ask(code::PUT, TOPIC, None).code, code::CREATED);

@@ -9,6 +9,9 @@ use plimsoll_target::ocf::{Csm, Kind, OcfTarget, Queue, Settings, Upstreams};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+/// How long a device may take to answer what was relayed to it.
+const PATIENCE: Nanos = Nanos::from_secs(60);
+
 /// Servers in the shape of a cloud for devices of OCF:
 /// an interface, and what stands behind it, over CoAP over TCP
 #[derive(Args)]
@@ -111,7 +114,7 @@ impl Ocf {
                 (common, Kind::Queue(Queue { kafka, starts_late }))
             }
             ServerKind::Interface { common, account, directory, queue } => {
-                (common, Kind::Interface(Upstreams { account, directory, queue }))
+                (common, Kind::Interface(Upstreams { account, directory, queue, patience: PATIENCE }))
             }
         };
         let settings = Settings {

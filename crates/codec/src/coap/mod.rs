@@ -68,6 +68,8 @@ pub mod code {
     pub const UNSUPPORTED_FORMAT: u8 = 0x8f;
     /// 5.03 Service Unavailable.
     pub const SERVICE_UNAVAILABLE: u8 = 0xa3;
+    /// 5.04: whom the request was passed on to does not answer.
+    pub const GATEWAY_TIMEOUT: u8 = 0xa4;
 
     /// The code of a method by its name; names are those of HTTP, and `IPATCH`.
     pub fn method(name: &str) -> Option<u8> {

@@ -7,7 +7,7 @@ use plimsoll_codec::cbor;
 use plimsoll_codec::coap::{KeptMessage, Kind, Message, OptionList, code, option};
 use plimsoll_model::Nanos;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ const OPEN: [&str; 2] = ["/oic/account", "/oic/account/tokenrefresh"];
 const CONNECTING: Duration = Duration::from_secs(2);
 const PAUSE: Nanos = Nanos::from_millis(200);
 
+
 /// See the module.
 pub struct Interface {
     upstreams: [Upstream; 3],
@@ -31,6 +32,10 @@ pub struct Interface {
     /// Those of them that ask to be notified, by the client and its token.
     observing: HashMap<(u64, Vec<u8>), u64>,
     next_token: u64,
+    /// When requests went to devices, which may never answer, and the tokens that they had then.
+    routed: VecDeque<(Nanos, u64)>,
+    /// How long a device may take for an answer.
+    patience: Nanos,
 }
 
 /// One of the servers behind the interface.
@@ -62,6 +67,8 @@ struct Passed {
     /// Its options, where it asks to be notified, and whether it was asked since to be notified no longer.
     observes: Option<Vec<u8>>,
     is_cancelled: bool,
+    /// Whether an answer came, after which notifications may.
+    is_answered: bool,
     then: Then,
 }
 
@@ -81,7 +88,7 @@ enum Then {
 
 impl Interface {
     pub fn new(upstreams: Upstreams, links: &mut Links) -> Result<Interface, OcfError> {
-        let Upstreams { account, directory, queue } = upstreams;
+        let Upstreams { account, directory, queue, patience } = upstreams;
         let all = [
             ("the account server", account),
             ("the resource directory", directory),
@@ -99,6 +106,8 @@ impl Interface {
             passed: HashMap::new(),
             observing: HashMap::new(),
             next_token: 0,
+            routed: VecDeque::new(),
+            patience,
         })
     }
 
@@ -134,7 +143,18 @@ impl Interface {
             self.observing.insert(own, number);
         }
         let token_of_client = request.token.to_vec();
-        let passed = Passed { client, token: token_of_client, to, observes, is_cancelled: false, then };
+        if matches!(then, Then::Route { .. }) {
+            self.routed.push_back((desk.at, number));
+        }
+        let passed = Passed {
+            client,
+            token: token_of_client,
+            to,
+            observes,
+            is_cancelled: false,
+            is_answered: false,
+            then,
+        };
         self.passed.insert(number, passed);
         desk.seen.passed_on += 1;
         desk.note("passed_on", client, &request.path(), request.payload);
@@ -260,7 +280,8 @@ impl Server for Interface {
         if self.passed.get(&token).is_none_or(|passed| passed.to != link) {
             return;
         }
-        let Some(passed) = self.passed.remove(&token) else { return };
+        let Some(mut passed) = self.passed.remove(&token) else { return };
+        passed.is_answered = true;
         if passed.is_cancelled && answer.number(option::OBSERVE).is_some() {
             // It was under way when the client asked for no more.
             self.passed.insert(token, passed);
@@ -298,6 +319,29 @@ impl Server for Interface {
         if answer.code >> 5 == 2 && number.is_some() {
             self.passed.insert(token, passed);
         }
+    }
+
+    fn turn(&mut self, desk: &mut Desk) -> Result<(), OcfError> {
+        while let Some(&(at, token)) = self.routed.front() {
+            if desk.at - at < self.patience {
+                return Ok(());
+            }
+            self.routed.pop_front();
+            // One that is not answered takes no more room, and whoever has asked is told.
+            if self.passed.get(&token).is_some_and(|passed| !passed.is_answered)
+                && let Some(passed) = self.passed.remove(&token)
+            {
+                desk.count(code::GATEWAY_TIMEOUT);
+                desk.links.say(
+                    passed.client,
+                    code::GATEWAY_TIMEOUT,
+                    &passed.token,
+                    &OptionList::new(),
+                    &[],
+                );
+            }
+        }
+        Ok(())
     }
 
     fn closed(&mut self, link: u64, desk: &mut Desk) {

@@ -63,6 +63,8 @@ pub struct Upstreams {
     pub directory: SocketAddr,
     /// The message queue.
     pub queue: SocketAddr,
+    /// How long a device may take to answer what was relayed to it.
+    pub patience: Nanos,
 }
 
 /// Whether a server says what it takes (CSM, RFC 8323 section 5.3).

@@ -42,7 +42,7 @@ enum Ways {
     /// Each device has an address at these sockets, which take turns.
     Shared(Vec<Shared>, SocketAddrV4),
     /// Each device has a socket, once it has sent something.
-    Own(Vec<Option<Single>>),
+    OneEach(Vec<Option<Single>>),
 }
 
 /// A socket of all devices.
@@ -111,7 +111,7 @@ impl Hub {
                 };
                 Ways::Shared((0..count).map(shared).collect::<std::io::Result<_>>()?, address)
             }
-            _ => Ways::Own((0..share.count(devices)).map(|_| None).collect()),
+            _ => Ways::OneEach((0..share.count(devices)).map(|_| None).collect()),
         };
         let remembered = rebinding.filter(|_| matches!(ways, Ways::Shared(..)));
         let turns = vec![0; remembered.map_or(0, |_| share.count(devices) as usize)];
@@ -120,7 +120,7 @@ impl Hub {
 
     /// Whether a device hears one port of the server at a time alone, that which it has sent to last.
     pub fn hears_one_port(&self) -> bool {
-        matches!(self.ways, Ways::Own(_))
+        matches!(self.ways, Ways::OneEach(_))
     }
 
     /// Sends a datagram of a device to a port of the server, and hears that one alone afterwards where each device has a socket;
@@ -147,7 +147,7 @@ impl Hub {
                 let Some(shared) = sockets.get(place) else { return Ok(false) };
                 shared.socket.write_from(datagram, Ipv4Addr::from(FIRST + number), to)
             }
-            Ways::Own(sockets) => {
+            Ways::OneEach(sockets) => {
                 let Some(own) = sockets.get_mut(slot as usize) else { return Ok(false) };
                 let to = SocketAddr::new(self.platform.ip(), port);
                 // The one that it had before is closed.
@@ -187,7 +187,7 @@ impl Hub {
         traffic: &mut Traffic,
     ) -> Result<Reading, String> {
         let (slot, port, reading) = match &mut self.ways {
-            Ways::Own(sockets) => {
+            Ways::OneEach(sockets) => {
                 let Some(Some(single)) = sockets.get(ready as usize) else {
                     return Ok(Reading::Nothing);
                 };
@@ -237,7 +237,7 @@ impl Hub {
 
     /// Closes the sockets of single devices.
     pub fn close(&mut self) {
-        if let Ways::Own(sockets) = &mut self.ways {
+        if let Ways::OneEach(sockets) = &mut self.ways {
             sockets.iter_mut().for_each(|socket| *socket = None);
         }
     }
