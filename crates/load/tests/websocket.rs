@@ -313,7 +313,8 @@ fn a_platform_that_closes_says_why_and_the_device_comes_again() {
         encode_frame(Opcode::Close, true, None, &content, &mut bytes);
         side.socket.write_all(&bytes).unwrap();
         let told = format!("with code {code} ({said})");
-        let is_told = |event: &Event| matches!(event, Event::Disconnected { reason, .. } if reason.contains(&told));
+        let is_told =
+            |event: &Event| matches!(event, Event::Disconnected { reason, .. } if reason.contains(&told));
         rig.until(|rig| rig.count(is_told) == 1);
         let is_given_up = |event: &Event| matches!(event, Event::Abandoned { sequence: 0, .. });
         assert_eq!(rig.count(is_given_up), 1, "{:?}", rig.events);

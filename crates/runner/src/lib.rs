@@ -330,7 +330,9 @@ fn lost_messages(writer: &RunWriter, run: RunId) -> Result<Option<BTreeSet<Messa
     let (mut lost, mut owed) = (BTreeSet::new(), false);
     writer.reader().messages(&run.to_string(), |message| {
         owed |= message.receivers > 0;
-        if message.fate == Fate::Lost {
+        // What was never acknowledged is told as that, and may be lost all the same.
+        let is_open = matches!(message.fate, Fate::Unacknowledged | Fate::Abandoned);
+        if message.fate == Fate::Lost || is_open && message.missing > 0 {
             lost.insert(MessageId { device: message.device, sequence: u64::from(message.sequence) });
         }
     })?;

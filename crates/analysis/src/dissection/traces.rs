@@ -153,6 +153,11 @@ fn or_behind(component: &str) -> String {
     format!("{component} or behind it")
 }
 
+/// What a loss is told of where that component gave the message to some of its subscribers, and what others lack was not told apart.
+fn or_before(component: &str) -> String {
+    format!("{component} or before it")
+}
+
 /// Components that no message was seen to leave, though messages that reached them were delivered and nobody was seen to do
 /// that: what they pass on cannot be followed (it is encrypted, or the marker changes its form), so that they are not accused
 /// of what is lost behind them.
@@ -271,15 +276,16 @@ fn polled(groups: &[(&TraceKey, &TraceGroup)], traces: &Traces) -> BTreeSet<Ques
     sums.into_iter().filter_map(waits).collect()
 }
 
-/// How many messages made an edge, and the sum of its places in their courses.
-type Shares = BTreeMap<NamedEdge, (u64, f64)>;
+/// How many messages made an edge so often again, and the sum of its places in their courses.
+type Shares = BTreeMap<(NamedEdge, usize), (u64, f64)>;
 
 /// Messages of a phase by the edge that they began with, and what they passed: those of other beginnings are of another kind,
 /// and what they pass says nothing of these.
 type Kinds<'a> = BTreeMap<Option<&'a NamedEdge>, (u64, Shares)>;
 
-/// What most messages of a kind pass, in the order in which they do.
-type Expected<'a> = BTreeMap<Option<&'a NamedEdge>, Vec<&'a NamedEdge>>;
+/// What most messages of a kind pass, and how often before that, in the order in which they do. With two subscribers, most make the
+/// edge to them once, and once again.
+type Expected<'a> = BTreeMap<Option<&'a NamedEdge>, Vec<(&'a NamedEdge, usize)>>;
 
 /// Residence times of each component, and what it lost.
 type Residences = BTreeMap<String, (Times, u64)>;
@@ -332,14 +338,23 @@ fn tell_phase(
         let TracedGroup { key, group, course, edges, .. } = traced;
         told.messages.marked += group.count;
         let expected = expected.get(&edges.first()).map(Vec::as_slice).unwrap_or_default();
-        let absent = || expected.iter().enumerate().filter(|(_, edge)| !edges.contains(edge));
-        // Who has passed a message on later had it, whether that was captured or not.
-        let passed_on = |place: usize, to: &String| {
-            expected.iter().skip(place + 1).any(|later| later.0 == *to && edges.contains(later))
+        let has = |edge: &NamedEdge, before: usize| edges.iter().filter(|own| *own == edge).count() > before;
+        let absent = || expected.iter().enumerate().filter(|(_, (edge, before))| !has(edge, *before));
+        // Who has passed a message on later, and as often, had it, whether that was captured or not.
+        let passed_on = |place: usize, (to, before): (&String, usize)| {
+            let mut later = expected.iter().skip(place + 1).filter(|(edge, _)| edge.0 == *to);
+            later.any(|(edge, again)| *again >= before && has(edge, *again))
         };
+        let is_first = |(_, (_, before)): &(usize, &(&NamedEdge, usize))| *before == 0;
+        let went_on =
+            |(place, (edge, before)): &(usize, &(&NamedEdge, usize))| passed_on(*place, (&edge.1, *before));
         told.messages.unseen +=
-            group.count * absent().filter(|(place, edge)| passed_on(*place, &edge.1)).count() as u64;
-        let missing = absent().find(|(place, edge)| !passed_on(*place, &edge.1)).map(|(_, edge)| *edge);
+            group.count * absent().filter(|one| is_first(one) && went_on(one)).count() as u64;
+        let is_missing = |one: &(usize, &(&NamedEdge, usize))| !went_on(one);
+        let missing = absent().filter(is_first).find(is_missing).map(|(_, (edge, _))| *edge);
+        // Of what goes to several, a part may be missing. Some messages go to fewer, so that what is missing first comes first.
+        let fewer = absent().filter(is_missing).min_by_key(|(place, (_, before))| (*before, *place));
+        let fewer = fewer.map(|(_, (edge, _))| *edge);
         match key.end {
             End::UnderWay if missing.is_some() => told.messages.under_way += group.count,
             End::GivenUp => told.messages.given_up += group.count,
@@ -349,6 +364,7 @@ fn tell_phase(
             let end = course.deliveries.last().or(course.kept.last());
             end.and_then(|&place| group.since.get(place)).into_iter().for_each(|times| total.merge(times));
         }
+        let missing = if ledger.is_some() { fewer } else { missing };
         if let Some(loss) = loss(traced, missing, ledger, blind, &mut told.named) {
             lost_here += loss.count;
             residences.entry(loss.component.clone()).or_default().1 += loss.count;
@@ -374,11 +390,9 @@ fn kinds<'a>(groups: &[&'a TracedGroup<'_>], repeated: &mut u64) -> Kinds<'a> {
         let (count, shares) = kinds.entry(edges.first()).or_default();
         *count += group.count;
         for (place, edge) in edges.iter().enumerate() {
-            if edges[..place].contains(edge) {
-                *repeated += group.count;
-                continue;
-            }
-            let (count, places) = shares.entry(edge.clone()).or_default();
+            let before = edges[..place].iter().filter(|earlier| *earlier == edge).count();
+            *repeated += if before > 0 { group.count } else { 0 };
+            let (count, places) = shares.entry((edge.clone(), before)).or_default();
             *count += group.count;
             *places += place as f64 * group.count as f64;
         }
@@ -392,10 +406,11 @@ fn expected<'a>(kinds: &'a Kinds<'_>) -> Expected<'a> {
         .iter()
         .map(|(first, (messages, shares))| {
             let most = shares.iter().filter(|(_, (count, _))| 2 * count >= *messages);
-            let mut most: Vec<(f64, &NamedEdge)> =
-                most.map(|(edge, (count, places))| (places / *count as f64, edge)).collect();
+            let mut most: Vec<(f64, (&NamedEdge, usize))> = most
+                .map(|((edge, before), (count, places))| (places / *count as f64, (edge, *before)))
+                .collect();
             most.sort_by(|one, other| one.0.total_cmp(&other.0));
-            (*first, most.into_iter().map(|(_, edge)| edge).collect())
+            (*first, most.into_iter().map(|(_, passage)| passage).collect())
         })
         .collect()
 }
@@ -438,7 +453,16 @@ fn loss(
                 examples.filter(|id| ledger.contains(id) && found.insert(*id)).collect();
             let had = |component: &String| edges.iter().any(|(_, to)| to == component);
             let loser = missing.filter(|edge| had(&edge.0)).map_or(holder, |edge| &edge.0);
-            let component = if blind.contains(loser) { or_behind(loser) } else { loser.clone() };
+            let delivered_by = traced.course.deliveries.last().and_then(|last| {
+                let place = traced.course.kept.iter().position(|kept| kept == last)?;
+                Some(&edges.get(place)?.0)
+            });
+            let component = match delivered_by {
+                // It came to somebody, and by all that most messages pass: it goes to more than most do.
+                Some(by) if missing.is_none() => or_before(by),
+                _ if blind.contains(loser) => or_behind(loser),
+                _ => loser.clone(),
+            };
             Loss { count: named.len() as u64, component, named }
         }
         None => {
@@ -521,7 +545,7 @@ fn path(
         if steps.iter().any(|step| step.from == from && step.to == to) {
             continue;
         }
-        let count = shares.get(&(from.clone(), to.clone())).map_or(0, |(count, _)| *count);
+        let count = shares.get(&((from.clone(), to.clone()), 0)).map_or(0, |(count, _)| *count);
         steps.push(PathStep {
             from,
             to,

@@ -78,9 +78,11 @@ mod alone {
             ("meshblu-target", "http", "dispatcher_loses: \"0.1\"", "dispatcher"),
             ("meshblu-target", "websocket", "worker_loses: \"0.1\"", "worker"),
         ] {
-            let platform = format!("{{ profile: {profile}, mapping: {mapping}, with: {{ heap: 256m, {planted} }} }}");
+            let platform =
+                format!("{{ profile: {profile}, mapping: {mapping}, with: {{ heap: 256m, {planted} }} }}");
             bench.write("lossy.yaml", &scenario(&platform, ""));
-            let arguments = ["run", "lossy.yaml", "--capture", "--no-report", "--summary-json", "s.json", "-q"];
+            let arguments =
+                ["run", "lossy.yaml", "--capture", "--no-report", "--summary-json", "s.json", "-q"];
             bench.call(arguments);
             let summary = json(&bench.path("s.json"));
             let lost = count(&summary["levels"][0], "lost");

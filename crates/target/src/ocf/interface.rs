@@ -20,7 +20,6 @@ const OPEN: [&str; 2] = ["/oic/account", "/oic/account/tokenrefresh"];
 const CONNECTING: Duration = Duration::from_secs(2);
 const PAUSE: Nanos = Nanos::from_millis(200);
 
-
 /// See the module.
 pub struct Interface {
     upstreams: [Upstream; 3],
@@ -332,13 +331,7 @@ impl Server for Interface {
                 && let Some(passed) = self.passed.remove(&token)
             {
                 desk.count(code::GATEWAY_TIMEOUT);
-                desk.links.say(
-                    passed.client,
-                    code::GATEWAY_TIMEOUT,
-                    &passed.token,
-                    &OptionList::new(),
-                    &[],
-                );
+                desk.links.say(passed.client, code::GATEWAY_TIMEOUT, &passed.token, &OptionList::new(), &[]);
             }
         }
         Ok(())

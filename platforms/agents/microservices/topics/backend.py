@@ -39,7 +39,7 @@ class Backend:
         host, port = self.postgres
         while True:
             try:
-                self.store = await asyncpg.create_pool(host=host, port=port, user="plimsoll", database="postgres", max_size=4)
+                self.store = await asyncpg.create_pool(host=host, port=port, user="plimsoll", database="postgres", min_size=1, max_size=4)
                 break
             except (OSError, asyncpg.CannotConnectNowError):
                 await asyncio.sleep(0.1)

@@ -399,3 +399,45 @@ fn a_course_may_end_at_a_store() {
     }
     assert_eq!(residences(&scene.told(true, &[])), all(&[("context", 2.0), ("store", 6.0)]));
 }
+
+/// Each message goes to its subscribers by way of a worker, one by one, and to somebody else who passes nothing on. Of each message:
+/// how many subscribers it has, how many of these the context passes on, and how many the worker.
+fn fan_out(of: impl Fn(u64) -> (u64, u64)) -> Scene {
+    let mut scene = Scene::default();
+    for number in 1..=40_u64 {
+        let begin = number * 100_000;
+        scene.ask((begin, begin + 900), (US, CONTEXT), HTTP, [Some(number), None]);
+        let (passed_on, delivered) = of(number);
+        for turn in 0..passed_on {
+            let at = begin + 100 + turn * 20;
+            scene.ask((at, at + 1), (CONTEXT, WORKER), HTTP, [Some(number), None]);
+            if turn < delivered {
+                scene.ask((at + 5, at + 6), (WORKER, US), HTTP, [Some(number), None]);
+            }
+        }
+        scene.ask((begin + 500, begin + 501), (CONTEXT, DASHBOARD), HTTP, [Some(number), None]);
+    }
+    scene
+}
+
+#[test]
+fn who_loses_a_message_for_some_of_its_subscribers_is_named() {
+    let losses = |of: &dyn Fn(u64) -> (u64, u64), lost: &[u64]| fan_out(of).told(true, lost).losses;
+    let named = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
+    let of_two = |number: u64, less: (u64, u64)| if [7, 20].contains(&number) { less } else { (2, 2) };
+    assert_eq!(losses(&|number| of_two(number, (2, 1)), &[7, 20]), named("worker", 2));
+    assert_eq!(losses(&|number| of_two(number, (1, 1)), &[7, 20]), named("context", 2));
+    assert_eq!(losses(&|number| of_two(number, (2, 0)), &[7, 20]), named("worker", 2));
+    assert_eq!(losses(&|number| of_two(number, (0, 0)), &[7, 20]), named("context", 2));
+    // Where some messages have fewer subscribers than most, what they do not pass again is no loss.
+    let some_have_one = |number: u64| match number {
+        7 => (1, 0),
+        _ if number % 4 == 3 => (1, 1),
+        _ => (2, 2),
+    };
+    assert_eq!(losses(&some_have_one, &[7]), named("worker", 1));
+    // Of one that has more than most, it is not told whether all of it came to who delivers.
+    assert_eq!(losses(&|number| if number == 7 { (3, 2) } else { (2, 2) }, &[7]), named("worker or before it", 1));
+    // Without a ledger, a message that came to somebody is not lost.
+    assert_eq!(fan_out(|number| of_two(number, (2, 1))).told(false, &[]).losses, BTreeMap::new());
+}
