@@ -437,7 +437,10 @@ fn who_loses_a_message_for_some_of_its_subscribers_is_named() {
     };
     assert_eq!(losses(&some_have_one, &[7]), named("worker", 1));
     // Of one that has more than most, it is not told whether all of it came to who delivers.
-    assert_eq!(losses(&|number| if number == 7 { (3, 2) } else { (2, 2) }, &[7]), named("worker or before it", 1));
+    assert_eq!(
+        losses(&|number| if number == 7 { (3, 2) } else { (2, 2) }, &[7]),
+        named("worker or before it", 1)
+    );
     // Without a ledger, a message that came to somebody is not lost.
     assert_eq!(fan_out(|number| of_two(number, (2, 1))).told(false, &[]).losses, BTreeMap::new());
 }
