@@ -99,6 +99,8 @@ pub struct DissectionSummary {
     pub losses_by_component: BTreeMap<String, u64>,
     /// Some of the lost ones.
     pub lost: Vec<LostMessage>,
+    /// Messages that came to subscribers more often than they should, by the component that first passed them on once more.
+    pub duplicates_by_component: BTreeMap<String, u64>,
     /// Errors, by who answered so first, the most first.
     pub errors: Vec<ErrorSummary>,
     /// When a component stood still.
@@ -357,7 +359,16 @@ pub struct PhaseSummary {
     pub traces: TraceSummary,
 }
 
-/// Makes the summary. Of a run, `lost` are the messages that its ledger knows as lost.
+/// What the ledger of a run knows of its messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Those that some subscriber lacked.
+    pub lost: BTreeSet<MessageId>,
+    /// How many subscribers each message was for; `None` where that differs.
+    pub receivers: Option<u32>,
+}
+
+/// Makes the summary, of a run with its ledger.
 pub fn summarize(
     dissected: &Dissected,
     paths: &[String],
@@ -365,7 +376,7 @@ pub fn summarize(
     components: &Components,
     phases: &Phases,
     search: &Search,
-    lost: Option<&BTreeSet<MessageId>>,
+    ledger: Option<&Ledger>,
 ) -> DissectionSummary {
     let counts = &dissected.counts;
     let mut services = dissected.tally.services();
@@ -376,7 +387,7 @@ pub fn summarize(
         counted.requests + counted.notices + counted.malformed + counted.bytes.iter().sum::<u64>() > 0
     });
     let numbers: BTreeSet<u16> = services.iter().map(|(service, _)| service.phase).collect();
-    let told = traces::tell(traces, components, search, lost);
+    let told = traces::tell(traces, components, search, ledger);
     let span = dissected.first.zip(dissected.last);
     // A capture without phases is one.
     let length_of = |number: u16| match phases.get(number) {
@@ -450,6 +461,7 @@ pub fn summarize(
         messages: told.messages,
         losses_by_component: told.losses,
         lost: told.lost,
+        duplicates_by_component: told.duplicates,
         errors: errors::errors(&traces.failures, components),
         stalls: stalls::stalls(&dissected.tally.pulse, components, dissected.first.unwrap_or_default()),
         phases: numbers.into_iter().map(phase_summary).collect(),

@@ -40,6 +40,7 @@ pub use so_far::SoFar;
 
 use controller::{ControllerError, Scene, Sessions};
 use failure::Failure;
+use plimsoll_analysis::dissection::Ledger;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_capture::marker::MessageId;
@@ -320,23 +321,25 @@ fn start_engine(
 /// Adds to a run what its packets tell.
 fn dissect(capture: RunCapture, plan: &Plan, id: RunId, writer: &mut RunWriter) -> Result<(), StoreError> {
     let record = writer.reader().run(&id.to_string())?;
-    let lost = lost_messages(writer, id)?;
-    let dissection = capture.finish(&record, plan, id, lost);
+    let ledger = ledger(writer, id)?;
+    let dissection = capture.finish(&record, plan, id, ledger.as_ref());
     writer.add_dissection(&serde_json::to_string(&dissection).unwrap_or_default())
 }
 
-/// The messages that subscribers lacked, where there are subscribers.
-fn lost_messages(writer: &RunWriter, run: RunId) -> Result<Option<BTreeSet<MessageId>>, StoreError> {
-    let (mut lost, mut owed) = (BTreeSet::new(), false);
+/// What the ledger knows of the messages, where there are subscribers.
+fn ledger(writer: &RunWriter, run: RunId) -> Result<Option<Ledger>, StoreError> {
+    let (mut lost, mut receivers) = (BTreeSet::new(), BTreeSet::new());
     writer.reader().messages(&run.to_string(), |message| {
-        owed |= message.receivers > 0;
+        receivers.insert(message.receivers);
         // What was never acknowledged is told as that, and may be lost all the same.
         let is_open = matches!(message.fate, Fate::Unacknowledged | Fate::Abandoned);
         if message.fate == Fate::Lost || is_open && message.missing > 0 {
             lost.insert(MessageId { device: message.device, sequence: u64::from(message.sequence) });
         }
     })?;
-    Ok(owed.then_some(lost))
+    let is_owed = receivers.last().is_some_and(|most| *most > 0);
+    let receivers = receivers.first().copied().filter(|_| receivers.len() == 1);
+    Ok(is_owed.then_some(Ledger { lost, receivers }))
 }
 
 /// Works with an access token that is renewed meanwhile.

@@ -4,10 +4,12 @@
 use crate::awake::Awake;
 use crate::capturing::{Captured, Capturing, CapturingError, Death, Network, Wanted};
 use crate::tls_keys::TlsKeys;
-use plimsoll_analysis::dissection::{DissectionSummary, FileSummary, OURSELVES, StallSummary, summarize};
+use plimsoll_analysis::dissection::{
+    DissectionSummary, FileSummary, Ledger, OURSELVES, StallSummary, summarize,
+};
 use plimsoll_analysis::usage;
 use plimsoll_capture::component::Components;
-use plimsoll_capture::marker::{Form, MessageId, Search};
+use plimsoll_capture::marker::{Form, Search};
 use plimsoll_capture::packet::Endpoint;
 use plimsoll_capture::phases::{Phase, Phases};
 use plimsoll_capture::pipeline::dissect;
@@ -178,7 +180,7 @@ impl RunCapture {
         record: &RunRecord,
         plan: &Plan,
         run: RunId,
-        lost: Option<BTreeSet<MessageId>>,
+        ledger: Option<&Ledger>,
     ) -> DissectionSummary {
         self.hosts.look();
         let captured: Vec<_> = self.capturings.into_iter().map(Capturing::stop).collect();
@@ -202,8 +204,8 @@ impl RunCapture {
             stop: Arc::default(),
         };
         let mut traces = Traces::new(Arc::clone(&phases));
-        if let Some(lost) = &lost {
-            traces.name(lost.clone());
+        if let Some(ledger) = ledger {
+            traces.name(ledger.lost.clone());
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut read = dissect(sources, &settings, threads, &mut |batch, _| {
@@ -218,7 +220,7 @@ impl RunCapture {
                 traces.finish(
                     captured.iter().filter_map(|part| part.died.as_ref()).map(|death| death.at).min(),
                 );
-                summarize(&dissected, &paths, &traces, &components, &phases, &settings.search, lost.as_ref())
+                summarize(&dissected, &paths, &traces, &components, &phases, &settings.search, ledger)
             }
             Err(error) => {
                 notes.push(error.to_string());

@@ -4,9 +4,9 @@
 //! of its phase that began with the same one have is lost at the component from which that edge leads. With a ledger its
 //! losses count, and no others.
 
-use super::TimesSummary;
 use super::course::{Course, CourseEdge, course};
 use super::names::{NamedEdge, Names};
+use super::{Ledger, TimesSummary};
 use plimsoll_capture::component::{Components, Holder, Party};
 use plimsoll_capture::marker::{MessageId, Search};
 use plimsoll_capture::times::Times;
@@ -36,6 +36,8 @@ pub struct MessageSummary {
     pub unseen: u64,
     /// Passages that a message made more than once between the same two.
     pub repeated: u64,
+    /// Those that came to subscribers more often than they should.
+    pub duplicated: u64,
 }
 
 /// A message that was lost.
@@ -120,6 +122,7 @@ pub(super) struct Told {
     pub messages: MessageSummary,
     pub losses: ComponentLosses,
     pub lost: Vec<LostMessage>,
+    pub duplicates: BTreeMap<String, u64>,
     pub phases: BTreeMap<u16, TraceSummary>,
     /// Lost ones of the ledger that were seen on the wire.
     named: BTreeSet<MessageId>,
@@ -186,6 +189,15 @@ struct TracedGroup<'a> {
     holder: String,
     /// The answer to the last edge, where the course ends at something that was written or called.
     answer: Option<(String, usize)>,
+}
+
+impl TracedGroup<'_> {
+    /// Who gave its messages to a subscriber last.
+    fn delivered_by(&self) -> Option<&String> {
+        let last = self.course.deliveries.last()?;
+        let place = self.course.kept.iter().position(|kept| kept == last)?;
+        Some(&self.edges.get(place)?.0)
+    }
 }
 
 /// An edge with the names of its ends, and whether it was a request that was answered without an error.
@@ -294,14 +306,17 @@ pub(super) fn tell(
     traces: &Traces,
     components: &Components,
     search: &Search,
-    ledger: Option<&BTreeSet<MessageId>>,
+    ledger: Option<&Ledger>,
 ) -> Told {
+    let receivers = ledger.and_then(|ledger| ledger.receivers);
+    let ledger = ledger.map(|ledger| &ledger.lost);
     let names = Names::of(traces, components);
     let groups = traces.groups();
     let mut told = Told {
         messages: MessageSummary::default(),
         losses: BTreeMap::new(),
         lost: Vec::new(),
+        duplicates: BTreeMap::new(),
         phases: BTreeMap::new(),
         named: BTreeSet::new(),
     };
@@ -310,7 +325,7 @@ pub(super) fn tell(
     let phases: BTreeSet<u16> = groups.iter().map(|(key, _)| key.phase).collect();
     for phase in phases {
         let own: Vec<&TracedGroup<'_>> = traced.iter().filter(|traced| traced.key.phase == phase).collect();
-        let summary = tell_phase(&own, (traces, &names, &blind), search, ledger, &mut told);
+        let summary = tell_phase(&own, (traces, &names, &blind), search, (ledger, receivers), &mut told);
         told.phases.insert(phase, summary);
     }
     let nowhere = ledger.map_or(0, |ledger| ledger.difference(&told.named).count() as u64);
@@ -325,7 +340,7 @@ fn tell_phase(
     groups: &[&TracedGroup<'_>],
     (traces, names, blind): (&Traces, &Names, &BTreeSet<String>),
     search: &Search,
-    ledger: Option<&BTreeSet<MessageId>>,
+    (ledger, receivers): (Option<&BTreeSet<MessageId>>, Option<u32>),
     told: &mut Told,
 ) -> TraceSummary {
     let kinds = kinds(groups, &mut told.messages.repeated);
@@ -363,6 +378,10 @@ fn tell_phase(
         if missing.is_none() {
             let end = course.deliveries.last().or(course.kept.last());
             end.and_then(|&place| group.since.get(place)).into_iter().for_each(|times| total.merge(times));
+        }
+        if receivers.is_some_and(|most| course.deliveries.len() > most as usize) {
+            told.messages.duplicated += group.count;
+            *told.duplicates.entry(doubled(traced, expected)).or_default() += group.count;
         }
         let missing = if ledger.is_some() { fewer } else { missing };
         if let Some(loss) = loss(traced, missing, ledger, blind, &mut told.named) {
@@ -426,6 +445,17 @@ fn shares(kinds: &Kinds<'_>) -> Shares {
     shares
 }
 
+/// Who first passed on once more what most messages pass less often.
+fn doubled(traced: &TracedGroup<'_>, expected: &[(&NamedEdge, usize)]) -> String {
+    let is_more = |(place, edge): &(usize, &NamedEdge)| {
+        let before = traced.edges.iter().take(*place).filter(|earlier| earlier == edge).count();
+        expected.contains(&(edge, 0)) && !expected.contains(&(edge, before))
+    };
+    let first = traced.edges.iter().enumerate().find(is_more).map(|(_, edge)| edge.0.clone());
+    // Most messages come more often than they should.
+    first.unwrap_or_else(|| traced.delivered_by().map(|by| or_before(by)).unwrap_or_default())
+}
+
 /// Messages of one trace group that are lost.
 struct Loss {
     count: u64,
@@ -453,11 +483,7 @@ fn loss(
                 examples.filter(|id| ledger.contains(id) && found.insert(*id)).collect();
             let had = |component: &String| edges.iter().any(|(_, to)| to == component);
             let loser = missing.filter(|edge| had(&edge.0)).map_or(holder, |edge| &edge.0);
-            let delivered_by = traced.course.deliveries.last().and_then(|last| {
-                let place = traced.course.kept.iter().position(|kept| kept == last)?;
-                Some(&edges.get(place)?.0)
-            });
-            let component = match delivered_by {
+            let component = match traced.delivered_by() {
                 // It came to somebody, and by all that most messages pass: it goes to more than most do.
                 Some(by) if missing.is_none() => or_before(by),
                 _ if blind.contains(loser) => or_behind(loser),

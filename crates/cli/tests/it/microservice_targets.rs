@@ -68,28 +68,35 @@ mod alone {
     use super::*;
     use crate::harness::json;
 
-    /// Requests pass a front end, a proxy, Kafka, the proxy again and a back end; answers and events go the same way back.
+    /// Requests pass a front end, a proxy, Kafka, the proxy again and a back end, and events go the same way back. Jobs pass an adapter,
+    /// Redis, a dispatcher, Redis again and a worker.
     #[test]
-    fn a_capture_names_the_service_that_loses_messages_behind_a_real_kafka() {
+    fn a_capture_names_the_service_that_loses_messages_and_the_one_that_doubles_them() {
         let bench = Bench::new();
-        for (profile, mapping, planted, loser) in [
-            ("devicehive-target", "websocket", "backend_loses: \"0.1\"", "backend"),
-            ("devicehive-target", "websocket", "frontend_loses: \"0.1\"", "frontend"),
-            ("meshblu-target", "http", "dispatcher_loses: \"0.1\"", "dispatcher"),
-            ("meshblu-target", "websocket", "worker_loses: \"0.1\"", "worker"),
+        for (profile, planted, [loser, doubler]) in [
+            ("devicehive-target", "backend_loses: \"0.1\"", [Some("backend"), None]),
+            ("devicehive-target", "frontend_loses: \"0.1\"", [Some("frontend"), None]),
+            ("devicehive-target", "proxy_loses: \"0.1\"", [Some("proxy"), None]),
+            ("meshblu-target", "dispatcher_loses: \"0.1\"", [Some("dispatcher"), None]),
+            (
+                "meshblu-target",
+                "worker_loses: \"0.1\", worker_doubles: \"0.1\"",
+                [Some("worker"), Some("worker")],
+            ),
         ] {
-            let platform =
-                format!("{{ profile: {profile}, mapping: {mapping}, with: {{ heap: 256m, {planted} }} }}");
+            let platform = format!("{{ profile: {profile}, with: {{ heap: 256m, {planted} }} }}");
             bench.write("lossy.yaml", &scenario(&platform, ""));
-            let arguments =
-                ["run", "lossy.yaml", "--capture", "--no-report", "--summary-json", "s.json", "-q"];
-            bench.call(arguments);
+            bench.call(["run", "lossy.yaml", "--capture", "--no-report", "--summary-json", "s.json", "-q"]);
             let summary = json(&bench.path("s.json"));
-            let lost = count(&summary["levels"][0], "lost");
-            assert!(lost > 0, "{summary:#}");
-            let by_component = &summary["dissection"]["losses_by_component"];
-            let named: Vec<&String> = by_component.as_object().unwrap().keys().collect();
-            assert_eq!(named, [loser], "{profile} {mapping}: {by_component:#}");
+            let (level, dissection) = (&summary["levels"][0], &summary["dissection"]);
+            for (what, key, who) in
+                [("lost", "losses_by_component", loser), ("duplicated", "duplicates_by_component", doubler)]
+            {
+                assert_eq!(count(level, what) > 0, who.is_some(), "{what}: {level:#}");
+                let by_component = dissection[key].as_object().unwrap();
+                let named: Vec<&str> = by_component.keys().map(String::as_str).collect();
+                assert_eq!(named, who.into_iter().collect::<Vec<_>>(), "{planted}: {by_component:#?}");
+            }
         }
     }
 }

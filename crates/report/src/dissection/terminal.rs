@@ -168,10 +168,11 @@ fn residences(phase: &PhaseSummary) -> String {
 
 fn losses(summary: &DissectionSummary) -> String {
     let messages = &summary.messages;
+    let mut out = duplicates(summary);
     if messages.lost == 0 {
-        return String::new();
+        return out;
     }
-    let mut out = String::from("\n");
+    out += "\n";
     lines(
         &mut out,
         &format!("{} of {} marked messages lost", count(messages.lost as f64), count(messages.marked as f64)),
@@ -189,6 +190,28 @@ fn losses(summary: &DissectionSummary) -> String {
     }
     if summary.lost.len() > NAMED {
         out += "    and more: --summary-json names them\n";
+    }
+    out
+}
+
+fn duplicates(summary: &DissectionSummary) -> String {
+    let messages = &summary.messages;
+    if messages.duplicated == 0 {
+        return String::new();
+    }
+    let mut out = String::from("\n");
+    let told = format!(
+        "{} of {} marked messages came more often than they should",
+        count(messages.duplicated as f64),
+        count(messages.marked as f64)
+    );
+    lines(&mut out, &told, "");
+    for (component, doubled) in &summary.duplicates_by_component {
+        lines(
+            &mut out,
+            &format!("{} were first passed on once more by {component}", count(*doubled as f64)),
+            "  ",
+        );
     }
     out
 }

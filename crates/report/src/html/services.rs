@@ -309,6 +309,17 @@ fn losses(dissection: &DissectionSummary) -> Markup {
     let messages = &dissection.messages;
     let is_run = dissection.phases.iter().any(|phase| !phase.name.is_empty());
     html! {
+        @if messages.duplicated > 0 {
+            p {
+                (text::count(messages.duplicated as f64)) " of " (text::count(messages.marked as f64))
+                " marked messages came to subscribers more often than they should."
+            }
+            ul {
+                @for (component, doubled) in &dissection.duplicates_by_component {
+                    li { (text::count(*doubled as f64)) " were first passed on once more by " strong { (component) } }
+                }
+            }
+        }
         @if messages.lost > 0 {
             p {
                 (text::count(messages.lost as f64)) " of " (text::count(messages.marked as f64))

@@ -39,6 +39,7 @@ fn who_cannot_be_followed_is_not_accused() {
             }
         }
         traces.finish(Some(Nanos::from_secs(10)));
+        let ledger = Ledger { lost: ledger, receivers: None };
         tell(&traces, &components, &Search::default(), Some(&ledger)).losses
     };
     let messages =

@@ -24,9 +24,9 @@ fn parties(one: Who, other: Who) -> [Party; 2] {
     [one, other].map(|who| Party::Component(place(who) as u32))
 }
 
-/// What was said, in microseconds.
+/// What was said, in microseconds, and how many subscribers each message was for, where that is told.
 #[derive(Default)]
-struct Scene(ObservationBatch);
+struct Scene(ObservationBatch, Option<u32>);
 
 impl Scene {
     /// A request from one to the other: with which marker, answered with which one, and when.
@@ -110,7 +110,8 @@ impl Scene {
         self.0.sightings.sort_by_key(|sighting| sighting.observed.at);
         traces.observe(&self.0);
         traces.finish(None);
-        tell(&traces, &components, &Search::default(), run.then_some(&lost))
+        let ledger = Ledger { lost, receivers: self.1 };
+        tell(&traces, &components, &Search::default(), run.then_some(&ledger))
     }
 }
 
@@ -443,4 +444,20 @@ fn who_loses_a_message_for_some_of_its_subscribers_is_named() {
     );
     // Without a ledger, a message that came to somebody is not lost.
     assert_eq!(fan_out(|number| of_two(number, (2, 1))).told(false, &[]).losses, BTreeMap::new());
+}
+
+#[test]
+fn who_first_passes_a_message_on_once_more_is_named() {
+    let duplicates = |of: &dyn Fn(u64) -> (u64, u64), receivers| {
+        let scene = fan_out(of);
+        Scene(scene.0, receivers).told(true, &[]).duplicates
+    };
+    let named = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
+    // Once more by the context, and so by the worker, too.
+    let by_context = |number: u64| if [7, 20].contains(&number) { (3, 3) } else { (2, 2) };
+    assert_eq!(duplicates(&by_context, Some(2)), named("context", 2));
+    assert_eq!(duplicates(&by_context, Some(3)), BTreeMap::new());
+    assert_eq!(duplicates(&by_context, None), BTreeMap::new(), "messages have different subscribers");
+    // All of them come twice: nobody is told from the others.
+    assert_eq!(duplicates(&|_| (2, 2), Some(1)), named("worker or before it", 40));
 }
