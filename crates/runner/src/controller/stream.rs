@@ -1,5 +1,6 @@
 //! A connection that is waited for: TCP, and TLS where devices have it.
 
+use super::LARGEST_ANSWER;
 use plimsoll_load::driver::Client;
 use plimsoll_load::drivers::tls_of_client;
 use plimsoll_load::tls_refusal;
@@ -94,12 +95,13 @@ impl Stream {
         written.map_err(|error| error.to_string())
     }
 
-    /// Appends what has come already; whether the other side has not closed.
+    /// Appends what has come already; whether the other side has neither closed nor said more than anybody here takes.
     pub fn drain(&mut self, came: &mut Vec<u8>) -> bool {
         let _ = self.socket().set_nonblocking(true);
         let is_there = loop {
             match self.read() {
                 Ok(0) => break false,
+                Ok(_) if came.len() as u64 > LARGEST_ANSWER => break false,
                 Ok(length) => came.extend_from_slice(self.room.get(..length).unwrap_or_default()),
                 Err(error) => break error.kind() == ErrorKind::WouldBlock,
             }
