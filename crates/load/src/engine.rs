@@ -68,7 +68,7 @@ pub struct Engine {
     connected: u32,
     /// Where the subscribers of each population are notified.
     notified: Vec<Notified>,
-    subscribers_ready: bool,
+    notified_ready: bool,
     /// Attempts to connect during set-up that failed and were made again, by what was said.
     repeated: BTreeMap<String, u64>,
     /// What the shards of a population share, where their protocol has something of that kind.
@@ -190,7 +190,7 @@ impl Engine {
             has_run: false,
             connected: 0,
             notified,
-            subscribers_ready: false,
+            notified_ready: false,
             repeated: BTreeMap::new(),
             services,
             run_contexts,

@@ -442,7 +442,7 @@ fn control_and_run_levels(
     if plan.populations().any(|plan| plan.platform.roles.notified.is_some()) {
         // A platform may ask each subscriber whether it wants a subscription before it grants that.
         watch.step("connecting subscribers");
-        engine.connect_subscribers(watch)?;
+        engine.connect_notified(watch)?;
     }
     let outcome = match set_up(&mut scenes, watch) {
         Ok(()) => {

@@ -66,8 +66,6 @@ fn what_is_lost_and_doubled_behind_a_real_redis_is_lost_and_doubled() {
 /// Tests that measure.
 mod alone {
     use super::*;
-    use crate::harness::json;
-
     /// Requests pass a front end, a proxy, Kafka, the proxy again and a back end, and events go the same way back. Jobs pass an adapter,
     /// Redis, a dispatcher, Redis again and a worker.
     #[test]
@@ -87,7 +85,8 @@ mod alone {
             let platform = format!("{{ profile: {profile}, with: {{ heap: 256m, {planted} }} }}");
             bench.write("lossy.yaml", &scenario(&platform, ""));
             bench.call(["run", "lossy.yaml", "--capture", "--no-report", "--summary-json", "s.json", "-q"]);
-            let summary = json(&bench.path("s.json"));
+            let summary: Value =
+                serde_json::from_str(&fs::read_to_string(bench.path("s.json")).unwrap()).unwrap();
             let (level, dissection) = (&summary["levels"][0], &summary["dissection"]);
             for (what, key, who) in
                 [("lost", "losses_by_component", loser), ("duplicated", "duplicates_by_component", doubler)]

@@ -9,14 +9,14 @@ use plimsoll_scenario::plan::{Plan, PopulationPlan};
 use std::sync::Arc;
 
 impl Engine {
-    /// Connects every subscriber, at the scenario's connect rate; for platforms that notify them while the controller
-    /// still sets up.
+    /// Connects the subscribers that a platform may notify while the controller still sets up, at the scenario's connect rate. Others
+    /// may need what the controller captures.
     ///
     /// # Errors
     /// [`EngineError::Connect`] at the first client that fails for good.
-    pub fn connect_subscribers(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
-        self.subscribers_ready = true;
-        let subscribers = self.subscribers();
+    pub fn connect_notified(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
+        self.notified_ready = true;
+        let subscribers = self.subscribers(is_notified);
         self.connect_in_turn(&[subscribers], watch)
     }
 
@@ -26,7 +26,8 @@ impl Engine {
     /// [`EngineError::Connect`] at the first client that fails for good, or where the platform is awaited and does not come.
     pub fn connect(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
         self.await_service(watch)?;
-        let subscribers = if self.subscribers_ready { self.devices([]) } else { self.subscribers() };
+        let are_ready = self.notified_ready;
+        let subscribers = self.subscribers(|plan| !(are_ready && is_notified(plan)));
         let in_levels = self.plan.load.connects_in_levels();
         let counts = self.plans.iter().map(|plan| if in_levels { 0 } else { plan.devices });
         let devices = self.devices(counts);
@@ -36,11 +37,12 @@ impl Engine {
         outcome
     }
 
-    /// The subscribers of each population.
-    fn subscribers(&self) -> Vec<Vec<Client>> {
+    /// The subscribers of each such population; none of the others.
+    fn subscribers(&self, wanted: impl Fn(&Plan) -> bool) -> Vec<Vec<Client>> {
         let of = |plan: &Arc<Plan>| {
             let first = plan.population.first_subscriber;
-            (first..first + plan.own_subscribers()).map(Client::Subscriber).collect()
+            let count = if wanted(plan) { plan.own_subscribers() } else { 0 };
+            (first..first + count).map(Client::Subscriber).collect()
         };
         self.plans.iter().map(of).collect()
     }
@@ -151,6 +153,11 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Whether subscribers are clients of the devices' broker at topics of their own.
+fn is_notified(plan: &Plan) -> bool {
+    plan.platform.roles.notified.is_some()
 }
 
 /// The clients of each of so many shards of a population, in their order.

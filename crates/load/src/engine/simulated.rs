@@ -106,7 +106,7 @@ impl Engine {
             has_run: false,
             connected: 0,
             notified: vec![Notified::default()],
-            subscribers_ready: false,
+            notified_ready: false,
             services: Vec::new(),
             run_contexts: vec![run_context],
             repeated: Default::default(),
