@@ -194,10 +194,18 @@ pub fn decides(part: &Part) -> bool {
 }
 
 /// Why it is open whether some parts that contend decide as well, for people.
-fn may_decide_as_well(others: &[&Part]) -> String {
+fn may_decide_as_well(others: &[&Part], evidence: &Evidence<'_>) -> String {
     let names: Vec<String> = others.iter().map(|part| part.name()).collect();
+    // Small doses are left out of those that were seen to stop each other.
+    let stops_each_other = |part: &&&Part| {
+        let is_in = |own: &&super::InTurn| part.components.iter().all(|name| own.components.contains(name));
+        evidence.in_turn.iter().filter(is_in).any(super::InTurn::loses_all)
+    };
     let why = match others.iter().all(|part| part.small.is_some()) {
         true => "stops cannot separate limits within 10 % of each other",
+        false if others.iter().all(|part| stops_each_other(&part)) => {
+            "each of them stops the others for nearly all of a stop; a relay before each may tell more (platform.relays)"
+        }
         false => "there was no time for a small dose (load.experiment.within)",
     };
     format!("{} may as well: {why}", names.join(", "))

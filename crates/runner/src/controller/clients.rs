@@ -64,7 +64,8 @@ impl<'a> Client<'a> {
                 let answered = self.request(asked, (scene, address), patience)?;
                 Some(answered.map(|(status, headers, body)| (of_status(request, status), headers, body)))
             }
-            Written::Message(said, door) => {
+            Written::Message(message) => {
+                let (said, door) = &**message;
                 let is_of_devices = step.ask.port().is_none();
                 let heard = if said.topic.is_empty() {
                     let place = Place { address, is_of_devices };

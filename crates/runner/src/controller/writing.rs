@@ -18,7 +18,7 @@ pub(super) enum Written<'a> {
     /// A request, as it is planned and as it is sent.
     Request(&'a RequestPlan, Rendered),
     /// A message, and what is said at first over a new connection.
-    Message(Said, Door),
+    Message(Box<(Said, Door)>),
 }
 
 impl Written<'_> {
@@ -26,7 +26,7 @@ impl Written<'_> {
     pub fn asked(&self) -> String {
         match self {
             Written::Request(request, written) => format!("{} {}", request.method, written.url),
-            Written::Message(said, _) => format!("the message to {}", said.place),
+            Written::Message(message) => format!("the message to {}", message.0.place),
         }
     }
 }
@@ -78,7 +78,8 @@ pub(super) fn write<'a>(
                 Some(topic) => format!("mqtt://{address} at `{}`", pen.text(topic)),
                 None => format!("ws://{address}"),
             };
-            Written::Message(pen.said(said, place), pen.door(scene, address))
+            let message = (pen.said(said, place), pen.door(scene, address));
+            Written::Message(Box::new(message))
         }
     }
 }

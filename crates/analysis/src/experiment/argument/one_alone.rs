@@ -32,7 +32,7 @@ pub(super) fn one(own: &Part, contenders: &[&Part], evidence: &Evidence<'_>) -> 
         return unknown(format!(
             "{} decides the throughput, but {}",
             own.name(),
-            may_decide_as_well(&others)
+            may_decide_as_well(&others, evidence)
         ));
     }
     if own.small.is_none() {

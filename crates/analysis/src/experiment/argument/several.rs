@@ -53,7 +53,10 @@ pub(super) fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evid
     let names = names.join(" and ");
     let others = may_as_well(contenders, deciding);
     if !others.is_empty() {
-        return unknown(format!("{names} decide the throughput, but {}", may_decide_as_well(&others)));
+        return unknown(format!(
+            "{names} decide the throughput, but {}",
+            may_decide_as_well(&others, evidence)
+        ));
     }
     if let Some(equal) = evidence.in_turn(deciding).filter(|own| own.has_queue_between()) {
         return unknown(format!(

@@ -102,6 +102,13 @@ fn who_may_decide_as_well_takes_the_name_away() {
     assert!(
         said(&evidence(&parts)).unwrap_err().contains("b may as well: there was no time for a small dose")
     );
+    for (lost, why) in
+        [([0.89, 0.9, 0.91], "each of them stops the others"), ([0.4, 0.5, 0.6], "there was no time")]
+    {
+        let in_turn = in_turn(lost, 0);
+        let told = said(&Evidence { in_turn: &in_turn, ..evidence(&parts) });
+        assert!(told.as_ref().is_err_and(|told| told.contains(why)), "{told:?}");
+    }
     let small = Some(SmallDose { dose: 0.3, elasticity: parts[1].elasticity });
     let slowed_by_little = parts.clone().map(|part| Part { small: part.small.or(small), ..part });
     let near = said(&evidence(&slowed_by_little)).unwrap_err();
