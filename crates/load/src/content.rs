@@ -93,6 +93,18 @@ impl Contents {
         }
     }
 
+    /// Which device a query is about; `None` where these are messages of devices themselves, or it is over.
+    pub fn asked_about(&self, query: u32) -> Option<u32> {
+        self.asked.as_ref()?.get(&query).copied()
+    }
+
+    /// A query is over.
+    pub fn forget_query(&mut self, query: u32) {
+        if let Some(asked) = &mut self.asked {
+            asked.remove(&query);
+        }
+    }
+
     /// The level is closed: its queries are forgotten.
     pub fn forget_queries(&mut self) {
         if let Some(asked) = &mut self.asked {
@@ -162,8 +174,7 @@ impl Contents {
     /// Appends the content of a message. What is random in it depends on seed, device and sequence only.
     pub fn render(&mut self, device: u32, sequence: u32, out: &mut Vec<u8>) {
         self.view.refresh();
-        let of_query = self.asked.as_ref().and_then(|asked| asked.get(&sequence));
-        let device = of_query.copied().unwrap_or(device);
+        let device = self.asked_about(sequence).unwrap_or(device);
         let marker = Marker { run: run_tag(self.message.marker, self.run), device, sequence };
         self.marker.clear();
         match self.message.marker {

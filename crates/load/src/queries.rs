@@ -25,7 +25,15 @@ pub struct Queries {
 
 impl Queries {
     /// The queries of a shard in a level.
-    pub fn new(plan: &Plan, northbound: &NorthboundPlan, share: Share, timeline: Timeline) -> Queries {
+    ///
+    /// They are numbered from `first` on, so that a late answer to one of an earlier level is none to one of this.
+    pub fn new(
+        plan: &Plan,
+        northbound: &NorthboundPlan,
+        share: Share,
+        timeline: Timeline,
+        first: u32,
+    ) -> Queries {
         let process = Process {
             gaps: northbound.arrivals,
             per: ArrivalsPer::Population,
@@ -37,7 +45,7 @@ impl Queries {
         };
         let arrivals = Arrivals::new(process, share.from(0), timeline.hold_end - timeline.start);
         let (devices, seed) = (plan.devices, plan.seed ^ STREAM);
-        Queries { arrivals: arrivals.peekable(), timeline, devices, seed, next: 0, asked: HashMap::new() }
+        Queries { arrivals: arrivals.peekable(), timeline, devices, seed, next: first, asked: HashMap::new() }
     }
 
     /// The hold ends at that time, which was not known before: nothing is due any more from then on.
@@ -81,6 +89,11 @@ impl Queries {
         if let Some((_, slot)) = self.asked.remove(&number) {
             recorder.counts(slot).queries_failed += 1;
         }
+    }
+
+    /// The number of the query that would be next.
+    pub fn next_number(&self) -> u32 {
+        self.next
     }
 
     /// Queries without an answer so far.

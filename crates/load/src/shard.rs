@@ -150,6 +150,8 @@ pub struct Shard<D: Driver> {
     connected: u32,
     outages: Outages,
     level: Option<Level>,
+    /// The number of the next query, over all levels.
+    next_query: u32,
     /// Where to book what belongs to no level: before the first, between two.
     last_slot: SampleSlot,
     /// Where to book the traffic since the last flush.
@@ -263,6 +265,7 @@ impl<D: Driver> Shard<D> {
             connected: 0,
             outages: Outages::default(),
             level: None,
+            next_query: 0,
             last_slot: SampleSlot { level: 0, sample: None },
             traffic_slot: SampleSlot { level: 0, sample: None },
             batch,
@@ -318,8 +321,9 @@ impl<D: Driver> Shard<D> {
                 let calm = self.plan.load.storm.as_ref().map_or(Nanos::ZERO, |storm| storm.after);
                 self.outages.begin(timeline.hold_start + calm);
                 let northbound = self.plan.northbound.as_ref();
-                let queries =
-                    northbound.map(|northbound| Queries::new(&self.plan, northbound, self.share, timeline));
+                let queries = northbound.map(|northbound| {
+                    Queries::new(&self.plan, northbound, self.share, timeline, self.next_query)
+                });
                 self.level = Some(Level {
                     timeline,
                     workload,
@@ -596,7 +600,8 @@ impl<D: Driver> Shard<D> {
         let (first_sent, last_done, first_loss) = self.ledger.close(&mut self.recorder, &timeline);
         self.flush();
         self.last_slot = timeline.slot(timeline.hold_end);
-        self.level = None;
+        let queries = self.level.take().and_then(|level| level.queries);
+        self.next_query = queries.map_or(self.next_query, |queries| queries.next_number());
         // Some differed only in a token.
         let mut incidents: BTreeMap<String, u64> = BTreeMap::new();
         for (told, times) in std::mem::take(&mut self.incidents).into_values() {

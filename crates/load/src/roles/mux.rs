@@ -98,7 +98,7 @@ fn of_query(event: Event) -> Option<Event> {
         Event::Acknowledged { sequence, at, .. } => Some(Event::Answered { query: sequence, at }),
         Event::Refused { sequence, reason, .. } => Some(Event::Unanswered { query: Some(sequence), reason }),
         Event::Abandoned { sequence, .. } => {
-            let reason = "a query was not answered before its connection was lost".to_owned();
+            let reason = "a query was not answered: its connection was lost, or it took too long".to_owned();
             Some(Event::Unanswered { query: Some(sequence), reason })
         }
         Event::ConnectFailed { reason, .. }

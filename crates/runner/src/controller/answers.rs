@@ -5,7 +5,7 @@ use plimsoll_codec::hiding::cut;
 use plimsoll_scenario::plan::{Capture, CaptureFrom};
 
 /// Characters of an answer that an error shows.
-const SHOWN: usize = 300;
+pub(super) const SHOWN: usize = 300;
 
 /// What is to be kept of an answer; `None` where it has not got that.
 pub(super) fn captured(capture: &Capture, headers: &[(String, String)], body: &[u8]) -> Option<String> {

@@ -66,12 +66,10 @@ impl<'a> Client<'a> {
             }
             Written::Message(message) => {
                 let (said, door) = &**message;
-                let is_of_devices = step.ask.port().is_none();
-                let heard = if said.topic.is_empty() {
-                    let place = Place { address, is_of_devices };
-                    self.sessions.websockets.send(said, (scene, place, door), patience)
-                } else {
-                    self.sessions.mqtt.send(said, (scene, address, is_of_devices, door), patience)
+                let place = Place { address, port: step.ask.port() };
+                let heard = match &said.topic {
+                    None => self.sessions.websockets.send(said, (scene, place, door), patience),
+                    Some(topic) => self.sessions.mqtt.send((topic, said), (scene, place, door), patience),
                 };
                 let heard = heard.transpose()?;
                 Some(heard.map(|(verdict, content)| match verdict {

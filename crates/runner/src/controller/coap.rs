@@ -35,8 +35,27 @@ impl Sockets {
         self.0.with(
             |kept| kept.address == address,
             || Socket::open(address).map(Some).map_err(|error| Unanswered::at(false)(&error)),
-            |socket| socket.ask(code, written, plan, patience),
+            |socket| {
+                socket.ask(code, written, plan, patience).map_err(|failed| match failed {
+                    Failed::Unreached(cause) => Unanswered::at(false)(&cause),
+                    Failed::Lost(cause) => Unanswered::at(true)(&cause),
+                })
+            },
         )
+    }
+}
+
+/// Why there is no answer, for people.
+enum Failed {
+    /// Nobody is there.
+    Unreached(String),
+    /// The platform may have had the request.
+    Lost(String),
+}
+
+impl From<String> for Failed {
+    fn from(cause: String) -> Failed {
+        Failed::Lost(cause)
     }
 }
 
@@ -79,7 +98,7 @@ impl Socket {
         written: &Rendered,
         plan: &CoapPlan,
         patience: Patience<'_>,
-    ) -> Result<Option<Answer>, String> {
+    ) -> Result<Option<Answer>, Failed> {
         let until = patience.end();
         let whole = written.body.as_slice();
         let mut size = plan.block_size.unwrap_or(BLOCK_SIZE);
@@ -104,7 +123,11 @@ impl Socket {
             let Some(came) = self.exchange(code, &list, payload, (until, plan, patience))? else {
                 return Ok(None);
             };
-            if in_blocks && wanted.is_none() && came.code == code::CONTINUE && end < whole.len() {
+            let has_more = in_blocks && wanted.is_none() && end < whole.len();
+            if came.code == code::CONTINUE && !has_more {
+                return Err("the platform asks for more of a request that it has in full".to_owned().into());
+            }
+            if came.code == code::CONTINUE {
                 // The platform may want smaller blocks, from the first byte that it has not got.
                 size = came.asks_for.map_or(size, |block| block.size().min(size));
                 sent = end;
@@ -113,9 +136,10 @@ impl Socket {
             body.extend_from_slice(&came.payload);
             match came.brings.filter(|block| block.more) {
                 Some(block) if (body.len() as u64) < LARGEST_ANSWER => {
-                    let following = block.following(came.payload.len()).ok_or(
-                        "the platform gave less than a block of its answer, and says that more follows",
-                    )?;
+                    let following = block.following(came.payload.len()).ok_or_else(|| {
+                        "the platform gave less than a block of its answer, and says that more follows"
+                            .to_owned()
+                    })?;
                     wanted = Some(following.to_number());
                 }
                 _ => return Ok(Some((code::status(came.code), headers(&came.options), body))),
@@ -130,7 +154,7 @@ impl Socket {
         list: &OptionList,
         payload: &[u8],
         (until, plan, patience): (Instant, &CoapPlan, Patience<'_>),
-    ) -> Result<Option<Came>, String> {
+    ) -> Result<Option<Came>, Failed> {
         let (id, token) = (self.next_id, self.next_token.to_be_bytes());
         (self.next_id, self.next_token) = (id.wrapping_add(1), self.next_token.wrapping_add(1));
         let (mut options, mut datagram) = (Vec::new(), Vec::new());
@@ -146,13 +170,13 @@ impl Socket {
                 return Ok(None);
             }
             if now > until {
-                return Err(no_answer(patience.timeout));
+                return Err(no_answer(patience.timeout).into());
             }
             if !is_acknowledged && now >= again_at {
                 if sendings > plan.max_retransmit {
-                    return Err(format!("no answer to {sendings} sendings"));
+                    return Err(format!("no answer to {sendings} sendings").into());
                 }
-                self.socket.send(&datagram).map_err(|error| error.to_string())?;
+                self.socket.send(&datagram).map_err(failed)?;
                 (sendings, again_at, wait) = (sendings + 1, now + wait, wait * 2);
             }
             let left = if is_acknowledged { LOOK } else { LOOK.min(again_at.saturating_duration_since(now)) };
@@ -168,7 +192,7 @@ impl Socket {
                 {
                     continue;
                 }
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(failed(error)),
             };
             let Ok(message) = Message::decode(self.room.get(..length).unwrap_or_default()) else { continue };
             let is_answer = message.token == token && message.code >> 5 != 0;
@@ -180,7 +204,7 @@ impl Socket {
             };
             match message.kind {
                 Kind::Reset if message.id == id => {
-                    return Err("the platform rejected the request (RST)".into());
+                    return Err("the platform rejected the request (RST)".to_owned().into());
                 }
                 Kind::Acknowledgement if message.id == id && message.code == code::EMPTY => {
                     is_acknowledged = true;
@@ -201,6 +225,13 @@ impl Socket {
                 }));
             }
         }
+    }
+}
+
+fn failed(error: std::io::Error) -> Failed {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => Failed::Unreached(error.to_string()),
+        _ => Failed::Lost(error.to_string()),
     }
 }
 

@@ -35,6 +35,10 @@ impl Session {
     ) -> Option<Result<Answer, Unanswered>> {
         // What another thread left half done is closed with its connection.
         let mut kept = self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Others may have waited for their turn long enough.
+        if patience.is_stopped() {
+            return None;
+        }
         let answered = kept.send(asked, place, patience);
         if !matches!(answered, Ok(Some(_))) {
             kept.connection = None;

@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) struct Said {
     /// Where it goes, for people.
     pub place: String,
-    /// Where it is published over MQTT; empty over WebSocket.
-    pub topic: String,
+    /// Where it is published over MQTT; `None` over WebSocket.
+    pub topic: Option<String>,
     /// What is said.
     pub content: Vec<u8>,
     /// Its answer; `None` where none is awaited.
@@ -81,13 +81,13 @@ impl<T> Idle<T> {
         &self,
         fits: impl Fn(&mut T) -> bool,
         open: impl FnOnce() -> Result<Option<T>, Unanswered>,
-        work: impl FnOnce(&mut T) -> Result<Option<R>, String>,
+        work: impl FnOnce(&mut T) -> Result<Option<R>, Unanswered>,
     ) -> Result<Option<R>, Unanswered> {
         let mut kept = std::iter::from_fn(|| self.lock().pop());
         let kept = kept.find_map(|mut kept| fits(&mut kept).then_some(kept));
         let opened = kept.map_or_else(open, |kept| Ok(Some(kept)))?;
         let Some(mut connection) = opened else { return Ok(None) };
-        let done = work(&mut connection).map_err(|cause| Unanswered::at(true)(&cause))?;
+        let done = work(&mut connection)?;
         if done.is_some() {
             self.lock().push(connection);
         }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_connection_is_used_again_unless_something_went_wrong() {
         let idle: Idle<u32> = Idle::default();
-        let number = |work: Result<Option<()>, String>| {
+        let number = |work: Result<Option<()>, &str>| {
             let mut used = 0;
             let done = idle.with(
                 |kept| *kept < 3,
@@ -138,7 +138,7 @@ mod tests {
                 |connection| {
                     used = *connection;
                     *connection += 1;
-                    work
+                    work.map_err(|cause| Unanswered::at(true)(&cause))
                 },
             );
             (used, done.is_ok())
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(number(Ok(Some(()))), (1, true));
         assert_eq!(number(Ok(Some(()))), (2, true), "it is the same one");
         assert_eq!(number(Ok(Some(()))), (1, true), "the one that fits no more is closed");
-        assert_eq!(number(Err("lost".into())), (2, false));
+        assert_eq!(number(Err("lost")), (2, false));
         assert_eq!(number(Ok(None)), (1, true), "a lost one is not used again");
         assert_eq!(number(Ok(Some(()))), (1, true), "nor is one that was given up");
     }

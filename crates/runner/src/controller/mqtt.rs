@@ -1,19 +1,24 @@
 //! Messages over MQTT: one client, which says one after the other at QoS 1.
 
 use super::messages::{Door, Heard, Said, Verdict};
-use super::stream::{Patience, Stream, no_answer};
+use super::stream::{Patience, Stream, no_answer, tls_of};
+use super::websocket::Place;
 use super::{Scene, Unanswered};
 use plimsoll_codec::mqtt::{
     AckKind, Connect, Packet, PublishHeader, QoS, Version, connack_text, encode_ack, encode_connect,
     encode_publish, encode_subscribe, packet_length, reason_text,
 };
 use plimsoll_scenario::plan::Protocol;
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Least value of a reason code that refuses (MQTT 5 section 2.4).
 const REFUSES: u8 = 0x80;
+
+/// Codes of a CONNACK that say: not now (MQTT 3.1.1 section 3.2.2.3, MQTT 5 section 3.2.2.2).
+const BUSY: [u8; 5] = [0x03, 0x88, 0x89, 0x97, 0x9f];
 
 /// The client of a population's steps, made when it is needed.
 #[derive(Default)]
@@ -23,24 +28,34 @@ impl MqttClient {
     /// Publishes a message, and takes its answer; `None` where the user stops the run before it has come.
     pub fn send(
         &self,
-        said: &Said,
-        (scene, address, is_of_devices, door): (&Scene<'_>, SocketAddr, bool, &Door),
+        (topic, said): (&str, &Said),
+        (scene, place, door): (&Scene<'_>, Place<'_>, &Door),
         patience: Patience<'_>,
     ) -> Result<Option<Heard>, Unanswered> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Others may have waited for their turn long enough.
+        if patience.is_stopped() {
+            return Ok(None);
+        }
         // One that something goes wrong over is closed.
-        let usable = kept.take().filter(|connection| connection.address == address);
+        let usable = kept.take().filter(|connection| connection.address == place.address);
         let usable = usable.and_then(|mut connection| connection.is_there().then_some(connection));
         let connection = match usable {
             Some(connection) => Some(connection),
-            None => {
-                let opened = Connection::open(scene, (address, is_of_devices), door, patience);
-                opened.map_err(|cause| Unanswered::at(false)(&cause))?
-            }
+            None => Connection::open(scene, place, door, patience)?,
         };
         let Some(mut connection) = connection else { return Ok(None) };
-        let heard = connection.ask(said, (patience.end(), patience));
-        let heard = heard.map_err(|cause| Unanswered::at(true)(&cause))?;
+        let wait = (patience.end(), patience);
+        if let Some(answer) = &said.answer
+            && !connection.subscribed.contains(&answer.topic)
+        {
+            // Nothing was said before that.
+            let is_granted = connection.subscribe(&answer.topic, wait);
+            if !is_granted.map_err(|cause| Unanswered::at(false)(&cause))? {
+                return Ok(None);
+            }
+        }
+        let heard = connection.ask(topic, said, wait).map_err(|cause| Unanswered::at(true)(&cause))?;
         if heard.is_some() {
             *kept = Some(connection);
         }
@@ -56,12 +71,12 @@ struct Connection {
     came: Vec<u8>,
     next_id: u16,
     /// Topics at which answers come, whose subscriptions were granted.
-    subscribed: Vec<String>,
+    subscribed: HashSet<String>,
 }
 
 /// What a packet means to who waits.
 enum Came {
-    Connected(Result<(), String>),
+    Connected(Result<(), (u8, String)>),
     Subscribed(u16, Result<(), String>),
     Acknowledged(u16, Result<(), String>),
     Message(String, Vec<u8>),
@@ -71,17 +86,17 @@ impl Connection {
     /// Connects; `None` where the user stops the run before.
     fn open(
         scene: &Scene<'_>,
-        (address, is_of_devices): (SocketAddr, bool),
+        place: Place<'_>,
         door: &Door,
         patience: Patience<'_>,
-    ) -> Result<Option<Connection>, String> {
-        let plan = scene.plan;
+    ) -> Result<Option<Connection>, Unanswered> {
+        let (plan, address) = (scene.plan, place.address);
+        let unreached = |cause: String| Unanswered::at(false)(&cause);
         let connecting = patience.to_connect(plan);
-        let is_own = is_of_devices && plan.protocol() == Protocol::Mqtt;
-        let transport = &plan.connection.transport;
-        let tls = transport.tls.as_ref().filter(|_| is_own).map(|tls| (tls, plan.population.first_device));
-        let until = connecting.end();
-        let Some(stream) = Stream::open(address, tls, (connecting, patience))? else { return Ok(None) };
+        let transport = plan.transport_beside_devices(Protocol::Mqtt, place.port);
+        let (tls, until) = (tls_of(&transport, plan), connecting.end());
+        let stream = Stream::open(address, tls, (connecting, patience)).map_err(unreached)?;
+        let Some(stream) = stream else { return Ok(None) };
         let version = plan.mqtt.version;
         let client_id = format!("plm-{}-c", scene.run);
         let scenario = plan.mqtt.username.as_deref();
@@ -92,14 +107,19 @@ impl Connection {
         };
         let mut bytes = Vec::new();
         let connect = Connect { username, password, ..Connect::clean(version, &client_id) };
-        encode_connect(&connect, &mut bytes).map_err(|error| error.to_string())?;
+        encode_connect(&connect, &mut bytes).map_err(|error| unreached(error.to_string()))?;
         let mut connection =
-            Connection { address, version, stream, came: Vec::new(), next_id: 1, subscribed: Vec::new() };
-        connection.stream.write_all(&bytes)?;
+            Connection { address, version, stream, came: Vec::new(), next_id: 1, subscribed: HashSet::new() };
+        connection.stream.write_all(&bytes).map_err(unreached)?;
         loop {
-            match connection.next((until, connecting))? {
+            match connection.next((until, connecting)).map_err(unreached)? {
                 None => return Ok(None),
-                Some(Came::Connected(taken)) => return taken.map(|()| Some(connection)),
+                Some(Came::Connected(Ok(()))) => return Ok(Some(connection)),
+                Some(Came::Connected(Err((code, cause)))) => {
+                    // One that is busy may take the client later.
+                    let is_refused = !BUSY.contains(&code);
+                    return Err(Unanswered { reached: is_refused, is_unauthorized: is_refused, cause });
+                }
                 Some(_) => {}
             }
         }
@@ -125,15 +145,14 @@ impl Connection {
     }
 
     /// Publishes, and awaits the answer, or where there is none that the broker has it.
-    fn ask(&mut self, said: &Said, wait: (Instant, Patience<'_>)) -> Result<Option<Heard>, String> {
-        if let Some(answer) = &said.answer
-            && !self.subscribed.contains(&answer.topic)
-            && !self.subscribe(&answer.topic, wait)?
-        {
-            return Ok(None);
-        }
+    fn ask(
+        &mut self,
+        topic: &str,
+        said: &Said,
+        wait: (Instant, Patience<'_>),
+    ) -> Result<Option<Heard>, String> {
         let id = self.take_id();
-        let (topic, mut bytes) = (said.topic.as_bytes(), Vec::new());
+        let (topic, mut bytes) = (topic.as_bytes(), Vec::new());
         let header = PublishHeader { dup: false, qos: QoS::AtLeastOnce, retain: false, topic, packet_id: id };
         encode_publish(self.version, &header, &said.content, &mut bytes)
             .map_err(|error| error.to_string())?;
@@ -172,7 +191,7 @@ impl Connection {
                     granted.map_err(|reason| {
                         format!("the platform granted no subscription to `{topic}`: {reason}")
                     })?;
-                    self.subscribed.push(topic.to_owned());
+                    self.subscribed.insert(topic.to_owned());
                     return Ok(true);
                 }
                 Some(_) => {}
@@ -218,7 +237,11 @@ impl Connection {
                             connack_text(version, connack.code)
                         )
                     };
-                    Some(Came::Connected(if connack.accepted() { Ok(()) } else { Err(told()) }))
+                    Some(Came::Connected(if connack.accepted() {
+                        Ok(())
+                    } else {
+                        Err((connack.code, told()))
+                    }))
                 }
                 Packet::Suback(suback) => {
                     let code = suback.codes.first().copied().unwrap_or(REFUSES);

@@ -4,7 +4,7 @@ use super::LARGEST_ANSWER;
 use plimsoll_load::driver::Client;
 use plimsoll_load::drivers::tls_of_client;
 use plimsoll_load::tls_refusal;
-use plimsoll_scenario::plan::{Plan, TlsPlan};
+use plimsoll_scenario::plan::{Plan, TlsPlan, TransportPlan};
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -146,6 +146,11 @@ impl Stream {
             }
         }
     }
+}
+
+/// What secures what is said over a protocol to the devices' port, or to one of its own.
+pub(super) fn tls_of<'a>(transport: &'a TransportPlan, plan: &Plan) -> Option<(&'a TlsPlan, u32)> {
+    transport.tls.as_ref().map(|tls| (tls, plan.population.first_device))
 }
 
 /// That nothing was answered in time.

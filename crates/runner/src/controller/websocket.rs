@@ -1,8 +1,10 @@
 //! Messages over WebSocket, each over a connection that nobody else uses at the time.
 
+use super::answers::SHOWN;
 use super::messages::{Door, Heard, Idle, Said, Verdict};
-use super::stream::{Patience, Stream, no_answer};
-use super::{Scene, Unanswered};
+use super::stream::{Patience, Stream, no_answer, tls_of};
+use super::{LARGEST_ANSWER, Scene, Unanswered};
+use plimsoll_codec::hiding::cut;
 use plimsoll_codec::socket_io::{self, Packet};
 use plimsoll_codec::websocket::Opcode;
 use plimsoll_load::clock::wall_nanos;
@@ -16,12 +18,12 @@ use std::time::Instant;
 /// Distinguishes the random numbers of keys and masks from others.
 const STREAM: u64 = 0x636f_6e74_726f_6c00;
 
-/// Where WebSockets are: where those of devices are, or at another port, which has no TLS.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+/// Where WebSockets are.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
     pub address: SocketAddr,
-    /// Whether it is the devices' own.
-    pub is_of_devices: bool,
+    /// Name of the port; `None` for that of the devices.
+    pub port: Option<&'a str>,
 }
 
 /// The WebSockets of a population's steps, made when they are needed.
@@ -33,19 +35,22 @@ impl WebSockets {
     pub fn send(
         &self,
         said: &Said,
-        (scene, at, door): (&Scene<'_>, Place, &Door),
+        (scene, at, door): (&Scene<'_>, Place<'_>, &Door),
         patience: Patience<'_>,
     ) -> Result<Option<Heard>, Unanswered> {
         self.0.with(
-            |kept| kept.place == at && kept.is_there(),
+            |kept| kept.address == at.address && kept.is_there(),
             || Connection::open(scene.plan, at, door, patience),
-            |connection| connection.ask(said, (patience.end(), patience)),
+            |connection| {
+                let heard = connection.ask(said, true, (patience.end(), patience));
+                heard.map_err(|cause| Unanswered::at(true)(&cause))
+            },
         )
     }
 }
 
 struct Connection {
-    place: Place,
+    address: SocketAddr,
     stream: Stream,
     websocket: WebSocket,
     wanted: WebSocketPlan,
@@ -55,6 +60,8 @@ struct Connection {
     /// Whole messages that came, with the number of ours that each acknowledges.
     came: VecDeque<(Vec<u8>, Option<u32>)>,
     socket_io: Option<SocketIo>,
+    /// Whether the platform did not let the controller in.
+    is_refused: bool,
 }
 
 /// How Socket.IO stands.
@@ -70,27 +77,25 @@ impl Connection {
     /// Connects, and says what is said at first; `None` where the user stops the run before.
     fn open(
         plan: &Plan,
-        at: Place,
+        at: Place<'_>,
         door: &Door,
         patience: Patience<'_>,
     ) -> Result<Option<Connection>, Unanswered> {
         let unreached = |cause: String| Unanswered::at(false)(&cause);
         let connecting = patience.to_connect(plan);
-        let (role, transport) = (&plan.platform.roles.controller.websocket, &plan.connection.transport);
-        let is_own = at.is_of_devices && plan.protocol() == Protocol::WebSocket;
-        let tls = transport.tls.as_ref().filter(|_| is_own).map(|tls| (tls, plan.population.first_device));
+        let role = &plan.platform.roles.controller.websocket;
+        let transport = plan.transport_beside_devices(Protocol::WebSocket, at.port);
+        let tls = tls_of(&transport, plan);
         let stream = Stream::open(at.address, tls, (connecting, patience)).map_err(unreached)?;
         let Some(stream) = stream else { return Ok(None) };
-        let base = plan.platform.address.as_ref().map(|address| address.path.clone());
-        let usual = || WebSocketPlan { host: at.address.to_string(), path: base.unwrap_or_default() };
-        let wanted = transport.websocket.clone().filter(|_| is_own).unwrap_or_else(usual);
+        let wanted = plan.websocket_beside_devices(at.address, at.port);
         let wish = Wish {
             subprotocol: role.subprotocol.clone(),
             headers: door.headers.clone(),
             compression: role.is_compressed.then(Compression::default),
         };
         let mut connection = Connection {
-            place: at,
+            address: at.address,
             stream,
             websocket: WebSocket::new(random(wall_nanos() as u64, &[STREAM]), wish),
             wanted: place(&wanted, role),
@@ -98,13 +103,14 @@ impl Connection {
             partial: Vec::new(),
             came: VecDeque::new(),
             socket_io: door.auth.as_ref().map(|_| SocketIo::default()),
+            is_refused: false,
         };
         let until = connecting.end();
         match connection.let_in(door, (until, connecting)) {
             Ok(is_done) => Ok(is_done.then_some(connection)),
             Err(cause) => {
-                let is_unauthorized = connection.websocket.is_unauthorized();
-                Err(Unanswered { is_unauthorized, ..unreached(cause) })
+                let is_unauthorized = connection.is_refused || connection.websocket.is_unauthorized();
+                Err(Unanswered { is_unauthorized, reached: is_unauthorized, cause })
             }
         }
     }
@@ -127,10 +133,11 @@ impl Connection {
             }
         }
         for said in &door.opening {
-            match self.ask(said, wait)? {
+            match self.ask(said, false, wait)? {
                 None => return Ok(false),
                 Some((Verdict::Taken, _)) => {}
                 Some((Verdict::Refused(reason), _)) => {
+                    self.is_refused = true;
                     return Err(format!("the controller was not let in: {reason}"));
                 }
             }
@@ -146,9 +153,15 @@ impl Connection {
         is_there
     }
 
-    /// Says a message, and awaits its answer where one is; `None` where the user stops the run before it has come.
-    fn ask(&mut self, said: &Said, wait: (Instant, Patience<'_>)) -> Result<Option<Heard>, String> {
-        let wants_number = said.answer.is_none();
+    /// Says a message, and awaits its answer where one is, or where it `may_be_acknowledged` over Socket.IO; `None` where the user stops the
+    /// run before it has come.
+    fn ask(
+        &mut self,
+        said: &Said,
+        may_be_acknowledged: bool,
+        wait: (Instant, Patience<'_>),
+    ) -> Result<Option<Heard>, String> {
+        let wants_number = said.answer.is_none() && may_be_acknowledged;
         let number = match &mut self.socket_io {
             None => {
                 self.say(&said.content)?;
@@ -201,7 +214,7 @@ impl Connection {
     /// Looks at what came, and answers what is to be answered.
     fn take_in(&mut self) -> Result<(), String> {
         let (mut answers, mut pings) = (Vec::new(), 0);
-        let (came, socket_io) = (&mut self.came, &mut self.socket_io);
+        let (came, socket_io, is_refused) = (&mut self.came, &mut self.socket_io, &mut self.is_refused);
         let mut taker = |opcode, content: &mut Vec<u8>, _| {
             let content = std::mem::take(content);
             match socket_io {
@@ -216,7 +229,8 @@ impl Connection {
                     Packet::Ping => pings += 1,
                     Packet::Closed => return Err("the platform closed the connection of Socket.IO".into()),
                     Packet::Refused(said) => {
-                        let said = String::from_utf8_lossy(said).into_owned();
+                        *is_refused = true;
+                        let said = cut(&String::from_utf8_lossy(said).replace(char::is_control, " "), SHOWN);
                         return Err(format!("the controller was not let in over Socket.IO: {said}"));
                     }
                     Packet::Other => {}
@@ -232,6 +246,9 @@ impl Connection {
         }
         // The answer to a close, too.
         let written = if answers.is_empty() { Ok(()) } else { self.stream.write_all(&answers) };
+        if self.partial.len() as u64 > LARGEST_ANSWER {
+            return Err("the platform sends a message that does not end".into());
+        }
         read.and(written)
     }
 }

@@ -133,7 +133,7 @@ impl Pen<'_> {
     fn said(&mut self, said: &SaidPlan, place: String) -> Said {
         Said {
             place,
-            topic: said.topic.as_ref().map(|topic| self.text(topic)).unwrap_or_default(),
+            topic: said.topic.as_ref().map(|topic| self.text(topic)),
             content: self.bytes(&said.message),
             answer: said.answer.as_ref().map(|answer| self.awaited(answer)),
         }
@@ -157,7 +157,7 @@ impl Pen<'_> {
         let headers = role.websocket.headers.iter().map(header).collect();
         let opening = role.websocket.opening.iter().map(|said| Said {
             place: format!("ws://{address}"),
-            topic: String::new(),
+            topic: None,
             content: self.bytes(&said.message),
             answer: said.answer.as_ref().map(|answer| self.awaited(answer)),
         });

@@ -1,9 +1,10 @@
 //! How clients connect, whatever they speak: patience, source addresses, and what lies between messages and TCP (nothing, TLS,
 //! WebSocket, or WebSocket over TLS).
 
+use super::{Plan, Protocol};
 use plimsoll_model::Nanos;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// How clients connect, whatever they speak.
@@ -86,4 +87,24 @@ pub struct WebSocketPlan {
     pub host: String,
     /// Path of the request.
     pub path: String,
+}
+
+impl Plan {
+    /// What lies below what the controller and queriers say over a protocol: what lies below the devices' messages, where both go to
+    /// one port. At a port of their own, nothing does.
+    pub fn transport_beside_devices(&self, protocol: Protocol, port: Option<&str>) -> TransportPlan {
+        match (port, protocol == self.protocol()) {
+            (Some(_), _) => TransportPlan::default(),
+            (None, true) => self.connection.transport.clone(),
+            // As over `https://`.
+            (None, false) => TransportPlan { websocket: None, ..self.connection.transport.clone() },
+        }
+    }
+
+    /// The WebSocket that the controller and queriers ask for at an address, before the path of their role.
+    pub fn websocket_beside_devices(&self, address: SocketAddr, port: Option<&str>) -> WebSocketPlan {
+        let own = self.transport_beside_devices(Protocol::WebSocket, port).websocket;
+        let base = self.platform.address.as_ref().map(|address| address.path.clone()).unwrap_or_default();
+        own.unwrap_or_else(|| WebSocketPlan { host: address.to_string(), path: base })
+    }
 }

@@ -152,7 +152,7 @@ impl ControllerProtocol {
 /// An answer that comes as a message of its own, with JSON in it: how it is known, and what it says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerPlan {
-    /// Over MQTT: where each device awaits its answers, with `{run}` and `{device}`.
+    /// Over MQTT: where answers are awaited, by each device or querier or by the controller.
     pub topic: Option<Template>,
     /// What it repeats of the message that it answers; `None` where it answers the oldest that is not answered.
     pub name: Option<AnswerName>,

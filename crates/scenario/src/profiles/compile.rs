@@ -265,7 +265,7 @@ impl Compiler<'_> {
         let answer = device
             .answer
             .as_ref()
-            .and_then(|answer| self.answer(answer, ("device.answer", protocol), are_awaited, captured));
+            .and_then(|answer| self.answer(answer, ("device.answer", protocol), are_awaited));
         let whose = ("device.log_in", OF_DEVICE, Some(protocol));
         let log_in = self.log_in(&device.log_in, whose, captured);
         DeviceRole {

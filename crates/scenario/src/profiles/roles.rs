@@ -40,6 +40,12 @@ impl Roles {
         // A mapping that registers in a way of its own is reset and filled like all others, unless it says how.
         let controller = match (self.controller, profile.controller.clone()) {
             (Some(mut own), Some(common)) => {
+                let inherits = |ours: &[Step], theirs: &[Step]| ours.is_empty() && !theirs.is_empty();
+                if inherits(&own.reset, &common.reset) || inherits(&own.preload, &common.preload) {
+                    // They go over the connections that they were written for.
+                    own.websocket = own.websocket.or(common.websocket);
+                    own.user = own.user.or(common.user);
+                }
                 own.reset = if own.reset.is_empty() { common.reset } else { own.reset };
                 own.preload = if own.preload.is_empty() { common.preload } else { own.preload };
                 Some(own)

@@ -98,7 +98,7 @@ pub(super) fn resolve(
     check_ports(&resolved, path, context);
     if resolved.address.is_some() {
         check_named_ports(&resolved, scenario, context);
-        check_beside_devices(&resolved, context);
+        check_beside_devices(&resolved, scenario, context);
     }
     Some(resolved)
 }
@@ -238,17 +238,20 @@ fn check_ports(platform: &PlatformPlan, path: &str, context: &mut Context<'_>) {
 }
 
 /// What the controller and queriers speak at the address of devices must go over it as it is.
-fn check_beside_devices(platform: &PlatformPlan, context: &mut Context<'_>) {
+fn check_beside_devices(platform: &PlatformPlan, scenario: &Scenario, context: &mut Context<'_>) {
     let Some(address) = &platform.address else { return };
     let roles = &platform.roles;
     let steps = [&roles.reset, &roles.preload, &roles.set_up, &roles.clean_up].into_iter().flatten();
     let of_steps = steps.map(|step| (&step.ask, roles.controller.requests.protocol()));
-    let of_queries = roles.query.iter().map(|query| (&query.ask, query.protocol));
+    let asks = scenario.northbound.is_some();
+    let of_queries = roles.query.iter().filter(|_| asks).map(|query| (&query.ask, query.protocol));
     let mut at_devices = of_steps.chain(of_queries).filter(|(ask, _)| ask.port().is_none());
     let wrong = at_devices.find_map(|(ask, protocol)| match ask {
-        Ask::Request(_) if protocol == Protocol::Coap && address.wire.tls => {
-            Some("requests of CoAP beside those of devices go without DTLS")
-        }
+        Ask::Request(_) if protocol == Protocol::Coap => match address.protocol {
+            Protocol::Coap if !address.wire.tls => None,
+            Protocol::Coap => Some("requests of CoAP beside those of devices go without DTLS"),
+            _ => Some("requests of CoAP go to a port of CoAP"),
+        },
         Ask::Message(said) if said.topic.is_some() => {
             let goes = address.protocol == Protocol::Mqtt && !address.wire.websocket;
             (!goes).then_some("messages with a topic go over TCP to a port of MQTT")

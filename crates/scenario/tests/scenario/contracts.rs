@@ -86,6 +86,7 @@ fn profiles_that_come_along_promise_what_they_asked_for() {
                     ", address: 'ws://h:1'".into()
                 }
                 (_, "devicehive" | "meshblu", Some("mqtt")) => ", address: 'mqtt://h:1'".into(),
+                (_, "meshblu", Some("coap")) => ", address: 'coap://h:1'".into(),
                 _ => ", address: 'http://h:1'".into(),
             };
             // Gateways have no subscribers, and ports of other protocols are a matter of the run.

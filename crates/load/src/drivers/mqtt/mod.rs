@@ -50,6 +50,8 @@ pub struct MqttDriver {
     share: Share,
     /// Whether these are queriers: each query goes to the next of them, which connects by itself.
     are_queriers: bool,
+    /// When queriers connect again at the earliest.
+    not_before: Nanos,
     /// The part of the subscribers that is this shard's.
     subscribers: Share,
     devices: usize,
@@ -164,6 +166,7 @@ impl MqttDriver {
         Ok(MqttDriver {
             share,
             are_queriers: false,
+            not_before: Nanos::ZERO,
             subscribers: of_subscribers,
             devices: devices.len(),
             connections,
@@ -190,14 +193,21 @@ impl MqttDriver {
         };
         let connections: Vec<Connection> = share.queriers(queriers).map(querier).collect();
         let answers = said.answer.clone().map(|answer| Answers::described(answer, run));
-        // What lies below other protocols lies not below the queries.
-        let is_own = plan.protocol() == Protocol::Mqtt;
-        let transport = if is_own { plan.connection.transport.clone() } else { TransportPlan::default() };
+        let transport = plan.transport_beside_devices(Protocol::Mqtt, said.port.as_deref());
         let io = Io::new(context, Contents::of_queries(plan, run, said), answers, &transport)?;
         // A query waits until its querier is connected, whatever devices do.
         let connection = ConnectionPlan { offline: Offline::Buffer, ..io.connection.clone() };
         let io = Io { users: Users::of_queries(context, query), connection, ..io };
-        Ok(MqttDriver { share, are_queriers: true, subscribers, devices: connections.len(), connections, io })
+        let not_before = Nanos::ZERO;
+        Ok(MqttDriver {
+            share,
+            are_queriers: true,
+            not_before,
+            subscribers,
+            devices: connections.len(),
+            connections,
+            io,
+        })
     }
 
     /// Gives a query to the next querier.
@@ -206,8 +216,10 @@ impl MqttDriver {
         let slot = query % (self.connections.len().max(1) as u32);
         if let Some(querier) = self.connections.get_mut(slot as usize) {
             querier.submit(slot, query, &mut self.io);
-            // Nothing changes where it is connected, or about to be.
-            querier.schedule_connect(slot, &mut self.io);
+            // Nothing changes where it is connected, or about to be; one that was not let in waits a little.
+            if self.io.stream.clock.now() >= self.not_before {
+                querier.schedule_connect(slot, &mut self.io);
+            }
         }
     }
 }
@@ -353,6 +365,7 @@ impl Driver for MqttDriver {
     }
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        let before = events.len();
         self.send_dirty(events);
         self.wait(until, events);
         self.fire_timers(events);
@@ -361,6 +374,10 @@ impl Driver for MqttDriver {
             let at = self.io.stream.clock.now();
             let abandoned = |(device, sequence)| Event::Abandoned { device, sequence, at };
             events.extend(self.io.put_away.drain(..).map(abandoned));
+        }
+        let mut new = events.iter().skip(before);
+        if self.are_queriers && new.any(|event| matches!(event, Event::ConnectFailed { .. })) {
+            self.not_before = self.io.stream.clock.now() + self.io.stream.pauses.0;
         }
     }
 

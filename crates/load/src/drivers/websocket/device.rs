@@ -191,7 +191,11 @@ impl Device {
                     (is_ours.then(|| unanswered.answered(sequence)).flatten(), None)
                 }
             };
-            let refused = refused.map(|reason| opening.hide(reason, whom));
+            // A querier's answer is about another device.
+            let about = answered.and_then(|query| contents.asked_about(query));
+            let about = about.map_or(whom, |device| Whom { device, ..whom });
+            let refused = refused.map(|reason| opening.hide(reason, about));
+            answered.into_iter().for_each(|query| contents.forget_query(query));
             if answered.is_some() {
                 traffic.answers.add(wire_bytes, content.len());
             }

@@ -55,6 +55,8 @@ pub struct WebSocketDriver {
     share: Share,
     /// Whether these are queriers: each query goes to the next of them, which connects by itself.
     are_queriers: bool,
+    /// When queriers connect again at the earliest.
+    not_before: Nanos,
     devices: Vec<Device>,
     io: Io,
 }
@@ -127,9 +129,10 @@ impl WebSocketDriver {
         };
         let answers = said.answer.clone().map(|answer| Answers::described(answer, run));
         let contents = (Contents::of_queries(plan, run, said), answers, Opcode::Text);
-        // What lies below other protocols lies not below the queries.
-        let secured = plan.protocol() == Protocol::WebSocket;
-        let transport = if secured { plan.connection.transport.clone() } else { TransportPlan::default() };
+        let port = said.port.as_deref();
+        let websocket = Some(plan.websocket_beside_devices(context.address, port));
+        let below = plan.transport_beside_devices(Protocol::WebSocket, port);
+        let transport = TransportPlan { websocket, ..below };
         let numbers = share.queriers(queriers).collect();
         let driver = WebSocketDriver::with(context, (&query.websocket, transport), contents, numbers)?;
         Ok(WebSocketDriver { are_queriers: true, ..driver })
@@ -170,7 +173,7 @@ impl WebSocketDriver {
         let are_named = are_acknowledged || io.answers.as_ref().is_some_and(Answers::are_named);
         let device = |number| Device::new(number, plan.connection.reconnect, Unanswered::new(are_named));
         let devices = numbers.into_iter().map(device).collect();
-        Ok(WebSocketDriver { share, are_queriers: false, devices, io })
+        Ok(WebSocketDriver { share, are_queriers: false, not_before: Nanos::ZERO, devices, io })
     }
 
     fn device(&mut self, client: Client) -> Option<(u32, &mut Device, &mut Io)> {
@@ -185,8 +188,10 @@ impl WebSocketDriver {
         let slot = query % (self.devices.len().max(1) as u32);
         if let Some(querier) = self.devices.get_mut(slot as usize) {
             querier.submit(slot, query, &mut self.io);
-            // Nothing changes where it is connected, or about to be.
-            querier.schedule_connect(slot, &mut self.io);
+            // Nothing changes where it is connected, or about to be; one that was not let in waits a little.
+            if self.io.stream.clock.now() >= self.not_before {
+                querier.schedule_connect(slot, &mut self.io);
+            }
         }
     }
 
@@ -256,6 +261,7 @@ impl Driver for WebSocketDriver {
     }
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        let before = events.len();
         self.send_dirty(events);
         self.wait(until, events);
         let now = self.io.stream.clock.now();
@@ -265,6 +271,10 @@ impl Driver for WebSocketDriver {
             }
         }
         self.send_dirty(events);
+        let mut new = events.iter().skip(before);
+        if self.are_queriers && new.any(|event| matches!(event, Event::ConnectFailed { .. })) {
+            self.not_before = self.io.stream.clock.now() + self.io.stream.pauses.0;
+        }
     }
 
     fn take_traffic(&mut self) -> Traffic {

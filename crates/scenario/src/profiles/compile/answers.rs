@@ -1,7 +1,7 @@
 //! How answers are known that come as messages of their own.
 
-use super::Compiler;
-use crate::plan::{AnswerName, AnswerPlan, AnswerTypes, CapturedName, Piece, Protocol};
+use super::{Compiler, has};
+use crate::plan::{AnswerName, AnswerPlan, AnswerTypes, CapturedName, Piece, Protocol, Template};
 use crate::profiles::roles::{Answer, Word};
 
 /// What may stand in the name of a device's message, and in the topic where its answers come; and in those of a query.
@@ -15,7 +15,6 @@ impl Compiler<'_> {
         answer: &Answer,
         (path, protocol): (&str, Protocol),
         are_awaited: bool,
-        captured: &[CapturedName],
     ) -> Option<AnswerPlan> {
         let (in_names, in_topics) = if path.starts_with("querier") { OF_QUERY } else { OF_DEVICE };
         if !matches!(protocol, Protocol::Mqtt | Protocol::WebSocket) {
@@ -37,7 +36,7 @@ impl Compiler<'_> {
             let help = "remove it, and write `id` and `is`".to_owned();
             self.error(&format!("{path}.type"), "answers over MQTT are known by their names", help);
         }
-        let mut name = self.name(answer, in_names, path, captured);
+        let mut name = self.name(answer, in_names, path, None);
         if let Some(name) = &mut name
             && name.prefix.pieces.pop() != Some(Piece::Sequence)
         {
@@ -53,10 +52,14 @@ impl Compiler<'_> {
             let help = "write `types`, too, or `answered: false` in `websocket`".to_owned();
             self.error(&format!("{path}.types"), "no message would be an answer", help);
         }
-        let topic = answer
-            .topic
-            .as_ref()
-            .map(|topic| self.template(topic, in_topics, &format!("{path}.topic"), captured));
+        let topic_path = format!("{path}.topic");
+        let topic = answer.topic.as_ref().map(|topic| self.plain(topic, in_topics, &topic_path));
+        let is_of_querier = |topic: &Template| topic.has(&|piece| *piece == Piece::Querier);
+        if in_topics == OF_QUERY.1 && topic.as_ref().is_some_and(|topic| !is_of_querier(topic)) {
+            let help = "write it such as `answers/{run}/{querier}`".to_owned();
+            self.error(&topic_path, "queriers with one topic would read each other's answers", help);
+        }
+        topic.iter().for_each(|topic| self.check_topic(topic, &topic_path));
         let expect = answer.expect.iter().map(Word::text).collect();
         Some(AnswerPlan { topic, name, types, status: answer.status.clone(), expect })
     }
@@ -84,7 +87,11 @@ impl Compiler<'_> {
         }
         let topic = answer.topic.as_ref();
         let topic = topic.map(|topic| self.template(topic, variables, &topic_path, captured));
-        let name = self.name(answer, variables, &path, captured);
+        topic.iter().for_each(|topic| self.check_topic(topic, &topic_path));
+        // Each of these would be another one in the message.
+        let fixed = |name: &&str| !["random", "time"].contains(name);
+        let in_names: Vec<&str> = variables.iter().copied().filter(fixed).collect();
+        let name = self.name(answer, &in_names, &path, Some(captured));
         let types = self.types(answer, &path);
         if answer.id.is_none() && answer.is.is_none() && types.is_none() {
             let help = "write `id` and `is`, or `type` and `types`".to_owned();
@@ -96,6 +103,22 @@ impl Compiler<'_> {
         }
         let expect = answer.expect.iter().map(Word::text).collect();
         AnswerPlan { topic, name, types, status: answer.status.clone(), expect }
+    }
+
+    /// A text of these variables alone: the answer to it is known before anything is captured.
+    pub(super) fn plain(&mut self, text: &str, variables: &[&str], path: &str) -> Template {
+        Template::compile(&self.fill(text), variables).unwrap_or_else(|error| {
+            self.error(path, error.message, error.help);
+            Template::default()
+        })
+    }
+
+    /// A topic that something is published to has no wildcards.
+    pub(super) fn check_topic(&mut self, topic: &Template, path: &str) {
+        if topic.pieces.is_empty() || has(topic, |c| matches!(c, '+' | '#' | '\0')) {
+            let help = "write one topic; look at the values of variables, too".to_owned();
+            self.error(path, "this is no topic that something is published to", help);
+        }
     }
 
     /// Which messages answer, by their types.
@@ -128,7 +151,7 @@ impl Compiler<'_> {
         answer: &Answer,
         variables: &[&str],
         path: &str,
-        captured: &[CapturedName],
+        captured: Option<&[CapturedName]>,
     ) -> Option<AnswerName> {
         let (pointer, is) = match (&answer.id, &answer.is) {
             (Some(pointer), Some(is)) => (pointer.clone(), is),
@@ -144,7 +167,11 @@ impl Compiler<'_> {
                 return None;
             }
         };
-        let prefix = self.template(is, variables, &format!("{path}.is"), captured);
+        let path = format!("{path}.is");
+        let prefix = match captured {
+            Some(captured) => self.template(is, variables, &path, captured),
+            None => self.plain(is, variables, &path),
+        };
         Some(AnswerName { pointer, prefix })
     }
 }

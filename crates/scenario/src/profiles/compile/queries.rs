@@ -1,6 +1,5 @@
 //! What queriers ask, and over what.
 
-use super::receives::is_about_a_device;
 use super::{Compiler, OF_ALL, QUERY};
 use crate::plan::{Ask, CapturedName, Protocol, QueryPlan, RequestPlan, SaidPlan, WebSocketRole};
 use crate::profiles::roles::{Querier, Request, Says, Speaks, WebSocketConfig};
@@ -38,11 +37,7 @@ impl Compiler<'_> {
                 (Protocol::Http, Ask::Message(SaidPlan::default()))
             }
         };
-        let over = match &ask {
-            Ask::Request(_) => of_devices,
-            Ask::Message(_) => Some(protocol),
-        };
-        let log_in = self.log_in(&querier.log_in, ("querier.log_in", OF_ALL, over), captured);
+        let log_in = self.log_in(&querier.log_in, ("querier.log_in", OF_ALL, Some(protocol)), captured);
         let mut websocket = match &querier.websocket {
             Some(written) => {
                 if protocol != Protocol::WebSocket {
@@ -71,7 +66,8 @@ impl Compiler<'_> {
             spoken @ (Protocol::Http | Protocol::Coap | Protocol::CoapTcp) => spoken,
             _ => {
                 let help =
-                    "write `http` or `coap`; messages of MQTT and WebSocket stand in `says`".to_owned();
+                    "write `http`, `coap` or `coap_tcp`; messages of MQTT and WebSocket stand in `says`"
+                        .to_owned();
                 self.error("querier.speaks", format!("requests of queriers speak no {protocol}"), help);
                 usual
             }
@@ -100,18 +96,15 @@ impl Compiler<'_> {
     ) -> SaidPlan {
         const PATH: &str = "querier.says";
         let topic = says.topic.as_ref();
-        let topic = topic.map(|topic| self.template(topic, &["run"], &format!("{PATH}.topic"), captured));
-        if topic.as_ref().is_some_and(|topic| is_about_a_device(topic, captured)) {
-            let help = "write the device into the message".to_owned();
-            self.error(&format!("{PATH}.topic"), "queries about all devices go to one topic", help);
-        }
+        let topic = topic.map(|topic| self.plain(topic, &["run"], &format!("{PATH}.topic")));
+        topic.iter().for_each(|topic| self.check_topic(topic, &format!("{PATH}.topic")));
         let message = self.template(&says.message, SAID, &format!("{PATH}.message"), captured);
         if querier.websocket.as_ref().is_some_and(WebSocketConfig::is_socket_io) {
             self.check_event(&message, &format!("{PATH}.message"));
         }
         let path = format!("{PATH}.answer");
         let answer = match &says.answer {
-            Some(answer) => self.answer(answer, (&path, over), true, captured),
+            Some(answer) => self.answer(answer, (&path, over), true),
             // Socket.IO acknowledges each event by itself.
             None if querier.websocket.as_ref().is_some_and(WebSocketConfig::is_socket_io) => None,
             None => {

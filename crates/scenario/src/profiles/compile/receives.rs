@@ -108,3 +108,13 @@ pub(super) fn is_about_a_device(text: &Template, captured: &[CapturedName]) -> b
         _ => false,
     })
 }
+
+/// Whether a text has something that is another for each device or subscriber.
+pub(super) fn is_about_one(text: &Template, captured: &[CapturedName]) -> bool {
+    let is_of_all = |name: &String| captured.iter().any(|own| own.name == *name && own.each == Each::Once);
+    text.has(&|piece| match piece {
+        Piece::Device | Piece::Subscriber => true,
+        Piece::Captured(_, name) => !is_of_all(name),
+        _ => false,
+    })
+}

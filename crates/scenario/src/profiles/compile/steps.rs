@@ -178,6 +178,7 @@ impl Compiler<'_> {
         let over = if says.topic.is_some() { Protocol::Mqtt } else { Protocol::WebSocket };
         let topic = says.topic.as_ref();
         let topic = topic.map(|topic| self.template(topic, variables, &format!("{path}.topic"), captured));
+        topic.iter().for_each(|topic| self.check_topic(topic, &format!("{path}.topic")));
         let message = self.template(&says.message, variables, &format!("{path}.message"), captured);
         let answer = says.answer.as_ref();
         let answer = answer.map(|answer| self.answer_of_one(answer, (path, over), variables, captured));

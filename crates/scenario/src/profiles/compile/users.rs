@@ -1,6 +1,6 @@
 //! Who clients say they are, over MQTT.
 
-use super::receives::is_about_a_device;
+use super::receives::{is_about_a_device, is_about_one};
 
 use super::{ABOUT_ONE, Compiler, HELP_ABOUT_ONE, OF_ALL, OF_DEVICE, OF_SUBSCRIBER};
 use crate::plan::{CapturedName, Protocol, RolePlan, Template, UserPlan};
@@ -47,7 +47,7 @@ impl Compiler<'_> {
         captured: &[CapturedName],
     ) -> UserPlan {
         let user = self.user(user, (path, OF_ALL, has_meaning), captured);
-        if user.password.iter().chain([&user.name]).any(|text| is_about_a_device(text, captured)) {
+        if user.password.iter().chain([&user.name]).any(|text| is_about_one(text, captured)) {
             self.error(path, ABOUT_ONE, HELP_ABOUT_ONE.to_owned());
         }
         user

@@ -1,6 +1,6 @@
 //! What clients say over a WebSocket beside messages.
 
-use super::receives::{OF_RECEIVER, is_about_a_device};
+use super::receives::{OF_RECEIVER, is_about_a_device, is_about_one};
 
 use super::{ABOUT_ONE, Compiler, HELP_ABOUT_ONE, OF_ALL, OF_DEVICE, is_http_token};
 use crate::plan::{CapturedName, OpeningPlan, Piece, Protocol, SocketIoPlan, Template, WebSocketRole};
@@ -76,7 +76,7 @@ impl Compiler<'_> {
         let headers = role.headers.iter().map(|(_, value)| value);
         let auth = role.socket_io.iter().map(|socket_io| &socket_io.auth);
         let opening = role.opening.iter().map(|said| &said.message);
-        if headers.chain(auth).chain(opening).any(|text| is_about_a_device(text, captured)) {
+        if headers.chain(auth).chain(opening).any(|text| is_about_one(text, captured)) {
             self.error(path, ABOUT_ONE, HELP_ABOUT_ONE.to_owned());
         }
         role

@@ -41,7 +41,7 @@ fn http() -> Speaks {
     Speaks(Protocol::Http)
 }
 
-/// A request of the controller.
+/// What the controller asks once, or for each of something.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -75,7 +75,7 @@ pub(crate) struct Says {
     /// Name of the port, where it is not the one that devices speak to.
     #[serde(default)]
     pub port: Option<String>,
-    /// Where it is published over MQTT, at QoS 1. Without it, the message goes over a WebSocket.
+    /// Where it is published over MQTT: by the controller at QoS 1, by queriers at that of the scenario. Without it, the message goes over a WebSocket.
     #[serde(default)]
     pub topic: Option<String>,
     /// What is said. Variables are those of a request.

@@ -297,14 +297,15 @@ impl Connection {
                 let answer = answer.and_then(|answers| answers.read(device, payload));
                 if let Some(Answer { sequence: Some(sequence), refused }) = answer {
                     io.stream.traffic.answers.add(packet.len(), payload.len());
+                    // A querier's answer is about another device.
+                    let about = io.contents.asked_about(sequence).map_or(self.client, Client::Device);
+                    io.contents.forget_query(sequence);
                     events.push(match refused {
                         None => Event::Acknowledged { device, sequence, at },
-                        Some(reason) => Event::Refused {
-                            device,
-                            sequence,
-                            at,
-                            reason: io.users.hide(reason, self.client),
-                        },
+                        Some(reason) => {
+                            let reason = io.users.hide(reason, about);
+                            Event::Refused { device, sequence, at, reason }
+                        }
                     });
                     return Ok(());
                 }
