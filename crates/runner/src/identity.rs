@@ -117,7 +117,7 @@ fn terms_of(plan: &Plan, run: &Plan) -> Terms {
     Terms {
         devices: plan.devices,
         subscribers: plan.subscribers.count,
-        qos: if mqtt { plan.mqtt.qos.level() } else { 1 },
+        qos: if mqtt { plan.mqtt.qos.level() } else { u8::from(plan.acknowledges()) },
         acknowledged_otherwise: mqtt && plan.mqtt.qos.level() == 0 && plan.acknowledges(),
         subscribe_qos,
         subscriber_work: plan.subscribers.work,
