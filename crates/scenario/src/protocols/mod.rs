@@ -55,7 +55,10 @@ impl Plan {
 
     /// Whether the platform answers each message: by the protocol, or by a message of its own.
     pub fn is_answered(&self) -> bool {
-        (slice(self.protocol()).is_answered)(self) || self.platform.roles.device.answer.is_some()
+        let device = &self.platform.roles.device;
+        // Where nothing is answered, what is described of answers are refusals.
+        let has_answers = device.answer.is_some() && !device.websocket.is_unanswered;
+        (slice(self.protocol()).is_answered)(self) || has_answers
     }
 }
 
