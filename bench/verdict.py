@@ -411,7 +411,11 @@ def main():
     for case in [] if chosen.write else chosen.cases.split(","):
         if not os.path.exists(f"{KEPT}/{case}.json"):
             run(case, chosen.within)
-    sys.exit(not write())
+    is_met = write()
+    for line in open(PAGE):
+        if line.startswith(("Named right", "Within the 95", "Something else was named")):
+            print(line.strip())
+    sys.exit(not is_met)
 
 
 if __name__ == "__main__":
