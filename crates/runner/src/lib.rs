@@ -387,7 +387,6 @@ impl Reached {
 
     fn at(plan: &Plan, platform: &Platform, devices: SocketAddr) -> Reached {
         let http = platform.http_addresses(&plan.platform, devices);
-
         let bootstrap = http.of(Some(BOOTSTRAP_PORT)).filter(|_| plan.lwm2m.bootstrap);
         let queriers = plan.platform.roles.query.as_ref().and_then(|query| match query.protocol {
             Protocol::Http => http.of(query.ask.port()),

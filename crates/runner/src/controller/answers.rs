@@ -1,6 +1,7 @@
 //! What answers say: values that are kept, and the words of errors.
 
 use plimsoll_codec::cbor;
+use plimsoll_codec::coap::{Block, option};
 use plimsoll_codec::hiding::cut;
 use plimsoll_scenario::plan::{Capture, CaptureFrom};
 
@@ -50,4 +51,22 @@ pub(super) fn shown(body: &[u8]) -> String {
     };
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.is_empty() { "nothing more was said".into() } else { cut(&text, SHOWN) }
+}
+
+/// What of the options of CoAP a step looks at, by the names that HTTP has for them.
+pub(super) fn headers(options: &[(u16, Vec<u8>)]) -> Vec<(String, String)> {
+    let parts = options.iter().filter(|(number, _)| *number == option::LOCATION_PATH);
+    let location: String = parts.map(|(_, value)| format!("/{}", String::from_utf8_lossy(value))).collect();
+    if location.is_empty() { Vec::new() } else { vec![("location".to_owned(), location)] }
+}
+
+/// The value of the option that asks for the block after one of an answer over CoAP that brought so many bytes (RFC 7959).
+///
+/// # Errors
+/// It was no whole block, so that what follows would leave a gap.
+pub(super) fn next_block(block: Block, length: usize) -> Result<u32, String> {
+    let following = block.following(length);
+    let following =
+        following.ok_or("the platform gave less than a block of its answer, and says that more follows")?;
+    Ok(following.to_number())
 }

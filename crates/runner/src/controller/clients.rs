@@ -2,10 +2,10 @@
 
 use super::coap::Sockets;
 use super::coap_tcp::{Asked, Session};
-use super::messages::Verdict;
+use super::messages::{Place, Verdict};
 use super::mqtt::MqttClient;
 use super::stream::Patience;
-use super::websocket::{Place, WebSockets};
+use super::websocket::WebSockets;
 use super::writing::Written;
 use super::{Answer, HASTY_TIMEOUT, Scene, TIMEOUT, Unanswered, http};
 use plimsoll_scenario::plan::{ControllerProtocol, RequestPlan, StepPlan};

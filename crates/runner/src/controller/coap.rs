@@ -1,6 +1,6 @@
 //! Requests over CoAP over UDP (RFC 7252), confirmable, in blocks where they must be (RFC 7959): one at a time over a socket.
 
-use super::coap_tcp::headers;
+use super::answers::{headers, next_block};
 use super::messages::Idle;
 use super::stream::{LOOK, Patience, no_answer};
 use super::{Answer, LARGEST_ANSWER, Rendered, Unanswered};
@@ -136,11 +136,7 @@ impl Socket {
             body.extend_from_slice(&came.payload);
             match came.brings.filter(|block| block.more) {
                 Some(block) if (body.len() as u64) < LARGEST_ANSWER => {
-                    let following = block.following(came.payload.len()).ok_or_else(|| {
-                        "the platform gave less than a block of its answer, and says that more follows"
-                            .to_owned()
-                    })?;
-                    wanted = Some(following.to_number());
+                    wanted = Some(next_block(block, came.payload.len())?);
                 }
                 _ => return Ok(Some((code::status(came.code), headers(&came.options), body))),
             }

@@ -1,8 +1,9 @@
 //! Requests over CoAP over TCP (RFC 8323): one connection, over which one request goes after the other. Where it was lost, what let the
 //! connection in is said again on the next one.
 
+use super::answers::{headers, next_block};
 use super::stream::{Patience, Stream, no_answer};
-use super::{Answer, LARGEST_ANSWER, Rendered, Unanswered};
+use super::{Answer, LARGEST_ANSWER, Rendered, Unanswered, lock};
 use plimsoll_codec::coap::stream::{self, Frame, signal};
 use plimsoll_codec::coap::{Block, OptionList, code, option};
 use plimsoll_load::drivers::coap_tcp_reasons as reasons;
@@ -34,7 +35,7 @@ impl Session {
         patience: Patience<'_>,
     ) -> Option<Result<Answer, Unanswered>> {
         // What another thread left half done is closed with its connection.
-        let mut kept = self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         // Others may have waited for their turn long enough.
         if patience.is_stopped() {
             return None;
@@ -217,10 +218,7 @@ impl Connection {
             body.extend_from_slice(&answer.payload);
             match answer.block.filter(|block| block.more) {
                 Some(block) if (body.len() as u64) < LARGEST_ANSWER => {
-                    let following = block.following(answer.payload.len()).ok_or(
-                        "the platform gave less than a block of its answer, and says that more follows",
-                    )?;
-                    next = Some(following.to_number());
+                    next = Some(next_block(block, answer.payload.len())?);
                 }
                 _ => return Ok(Some((code::status(answer.code), headers(&answer.options), body))),
             }
@@ -284,11 +282,4 @@ impl Connection {
         stream::append(code, token, list, &[], &mut bytes);
         self.stream.write_all(&bytes)
     }
-}
-
-/// What of an answer's options a step looks at, by the names that HTTP has for them.
-pub(super) fn headers(options: &[(u16, Vec<u8>)]) -> Vec<(String, String)> {
-    let parts = options.iter().filter(|(number, _)| *number == option::LOCATION_PATH);
-    let location: String = parts.map(|(_, value)| format!("/{}", String::from_utf8_lossy(value))).collect();
-    if location.is_empty() { Vec::new() } else { vec![("location".to_owned(), location)] }
 }

@@ -1,10 +1,11 @@
 //! Messages in the place of requests: what is said, and which message is its answer.
 
-use super::Unanswered;
+use super::{Unanswered, lock};
 use plimsoll_load::drivers::answers::{verdict, word};
 use plimsoll_scenario::plan::AnswerPlan;
 use serde_json::Value;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::net::SocketAddr;
+use std::sync::Mutex;
 
 /// A message as it goes out.
 pub(super) struct Said {
@@ -50,6 +51,14 @@ pub(super) enum Verdict {
     Refused(String),
 }
 
+/// Where messages go.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub address: SocketAddr,
+    /// Name of the port; `None` for that of the devices.
+    pub port: Option<&'a str>,
+}
+
 /// What became of a message, and what was said of it, where anything was.
 pub(super) type Heard = (Verdict, Vec<u8>);
 
@@ -83,19 +92,15 @@ impl<T> Idle<T> {
         open: impl FnOnce() -> Result<Option<T>, Unanswered>,
         work: impl FnOnce(&mut T) -> Result<Option<R>, Unanswered>,
     ) -> Result<Option<R>, Unanswered> {
-        let mut kept = std::iter::from_fn(|| self.lock().pop());
+        let mut kept = std::iter::from_fn(|| lock(&self.0).pop());
         let kept = kept.find_map(|mut kept| fits(&mut kept).then_some(kept));
         let opened = kept.map_or_else(open, |kept| Ok(Some(kept)))?;
         let Some(mut connection) = opened else { return Ok(None) };
         let done = work(&mut connection)?;
         if done.is_some() {
-            self.lock().push(connection);
+            lock(&self.0).push(connection);
         }
         Ok(done)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -134,7 +139,7 @@ mod tests {
             let mut used = 0;
             let done = idle.with(
                 |kept| *kept < 3,
-                || Ok(Some(idle.lock().len() as u32 + 1)),
+                || Ok(Some(lock(&idle.0).len() as u32 + 1)),
                 |connection| {
                     used = *connection;
                     *connection += 1;

@@ -1,9 +1,8 @@
 //! Messages over MQTT: one client, which says one after the other at QoS 1.
 
-use super::messages::{Door, Heard, Said, Verdict};
+use super::messages::{Door, Heard, Place, Said, Verdict};
 use super::stream::{Patience, Stream, no_answer, tls_of};
-use super::websocket::Place;
-use super::{Scene, Unanswered};
+use super::{Scene, Unanswered, lock};
 use plimsoll_codec::mqtt::{
     AckKind, Connect, Packet, PublishHeader, QoS, Version, connack_text, encode_ack, encode_connect,
     encode_publish, encode_subscribe, packet_length, reason_text,
@@ -11,7 +10,7 @@ use plimsoll_codec::mqtt::{
 use plimsoll_scenario::plan::Protocol;
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// Least value of a reason code that refuses (MQTT 5 section 2.4).
@@ -32,7 +31,7 @@ impl MqttClient {
         (scene, place, door): (&Scene<'_>, Place<'_>, &Door),
         patience: Patience<'_>,
     ) -> Result<Option<Heard>, Unanswered> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         // Others may have waited for their turn long enough.
         if patience.is_stopped() {
             return Ok(None);

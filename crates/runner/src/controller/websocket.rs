@@ -1,7 +1,7 @@
 //! Messages over WebSocket, each over a connection that nobody else uses at the time.
 
 use super::answers::SHOWN;
-use super::messages::{Door, Heard, Idle, Said, Verdict};
+use super::messages::{Door, Heard, Idle, Place, Said, Verdict};
 use super::stream::{Patience, Stream, no_answer, tls_of};
 use super::{LARGEST_ANSWER, Scene, Unanswered};
 use plimsoll_codec::hiding::cut;
@@ -17,14 +17,6 @@ use std::time::Instant;
 
 /// Distinguishes the random numbers of keys and masks from others.
 const STREAM: u64 = 0x636f_6e74_726f_6c00;
-
-/// Where WebSockets are.
-#[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub address: SocketAddr,
-    /// Name of the port; `None` for that of the devices.
-    pub port: Option<&'a str>,
-}
 
 /// The WebSockets of a population's steps, made when they are needed.
 #[derive(Default)]

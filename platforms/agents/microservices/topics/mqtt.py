@@ -14,7 +14,6 @@ class Adapter:
         self.planted = Planted(given)
         self.actions = Actions(given, self.planted)
         self.sessions, self.doing = {}, set()
-        self.user = given.user
         self.server = MqttServer(lambda name, password: f"{name}:{password}" == given.user, self.published, self.left)
 
     def published(self, client, topic, payload):

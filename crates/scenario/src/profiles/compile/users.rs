@@ -1,7 +1,6 @@
 //! Who clients say they are, over MQTT.
 
 use super::receives::{is_about_a_device, is_about_one};
-
 use super::{ABOUT_ONE, Compiler, HELP_ABOUT_ONE, OF_ALL, OF_DEVICE, OF_SUBSCRIBER};
 use crate::plan::{CapturedName, Protocol, RolePlan, Template, UserPlan};
 use crate::profiles::roles::{Device, Subscriber, User};

@@ -1,7 +1,6 @@
 //! What clients say over a WebSocket beside messages.
 
 use super::receives::{OF_RECEIVER, is_about_a_device, is_about_one};
-
 use super::{ABOUT_ONE, Compiler, HELP_ABOUT_ONE, OF_ALL, OF_DEVICE, is_http_token};
 use crate::plan::{CapturedName, OpeningPlan, Piece, Protocol, SocketIoPlan, Template, WebSocketRole};
 use crate::profiles::roles::{Device, WebSocketConfig};
