@@ -11,6 +11,7 @@ pub mod http;
 pub mod lwm2m;
 pub mod mqtt;
 pub mod null;
+mod queriers;
 pub(crate) mod readiness;
 mod service;
 pub mod simulated;

@@ -6,6 +6,7 @@ mod notified;
 mod session;
 mod users;
 
+use super::queriers::Queriers;
 use super::readiness::Ready;
 use super::stream::StreamIo;
 use super::timers::Timers;
@@ -48,10 +49,8 @@ fn broker_url(plan: &Plan, address: SocketAddr) -> String {
 /// Clients of one shard that speak MQTT, or its queriers.
 pub struct MqttDriver {
     share: Share,
-    /// Whether these are queriers: each query goes to the next of them, which connects by itself.
-    are_queriers: bool,
-    /// When queriers connect again at the earliest.
-    not_before: Nanos,
+    /// What queriers have in common; `None` where these are no queriers.
+    queriers: Option<Queriers>,
     /// The part of the subscribers that is this shard's.
     subscribers: Share,
     devices: usize,
@@ -165,8 +164,7 @@ impl MqttDriver {
         };
         Ok(MqttDriver {
             share,
-            are_queriers: false,
-            not_before: Nanos::ZERO,
+            queriers: None,
             subscribers: of_subscribers,
             devices: devices.len(),
             connections,
@@ -198,11 +196,9 @@ impl MqttDriver {
         // A query waits until its querier is connected, whatever devices do.
         let connection = ConnectionPlan { offline: Offline::Buffer, ..io.connection.clone() };
         let io = Io { users: Users::of_queries(context, query), connection, ..io };
-        let not_before = Nanos::ZERO;
         Ok(MqttDriver {
             share,
-            are_queriers: true,
-            not_before,
+            queriers: Some(Queriers::default()),
             subscribers,
             devices: connections.len(),
             connections,
@@ -213,11 +209,12 @@ impl MqttDriver {
     /// Gives a query to the next querier.
     fn ask(&mut self, device: u32, query: u32) {
         self.io.contents.ask(query, device);
-        let slot = query % (self.connections.len().max(1) as u32);
+        let slot = Queriers::turn(query, self.connections.len());
         if let Some(querier) = self.connections.get_mut(slot as usize) {
             querier.submit(slot, query, &mut self.io);
-            // Nothing changes where it is connected, or about to be; one that was not let in waits a little.
-            if self.io.stream.clock.now() >= self.not_before {
+            let now = self.io.stream.clock.now();
+            // Nothing changes where it is connected, or about to be.
+            if self.queriers.as_ref().is_some_and(|queriers| queriers.may_connect(now)) {
                 querier.schedule_connect(slot, &mut self.io);
             }
         }
@@ -327,7 +324,7 @@ impl Driver for MqttDriver {
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {
-        if self.are_queriers {
+        if self.queriers.is_some() {
             return self.ask(device, sequence);
         }
         let slot = self.slot(Client::Device(device));
@@ -375,9 +372,9 @@ impl Driver for MqttDriver {
             let abandoned = |(device, sequence)| Event::Abandoned { device, sequence, at };
             events.extend(self.io.put_away.drain(..).map(abandoned));
         }
-        let mut new = events.iter().skip(before);
-        if self.are_queriers && new.any(|event| matches!(event, Event::ConnectFailed { .. })) {
-            self.not_before = self.io.stream.clock.now() + self.io.stream.pauses.0;
+        if let Some(queriers) = &mut self.queriers {
+            let new = events.get(before..).unwrap_or_default();
+            queriers.saw(new, self.io.stream.clock.now(), self.io.stream.pauses.0);
         }
     }
 

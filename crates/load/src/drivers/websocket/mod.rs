@@ -14,6 +14,7 @@ mod unanswered;
 pub use super::stream::layers::websocket::{Compression, WebSocket, Wish};
 pub use asking::place;
 
+use super::queriers::Queriers;
 use super::readiness::Ready;
 use super::stream::StreamIo;
 use super::timers::Timers;
@@ -53,10 +54,8 @@ pub fn receivers(context: &DriverContext, role: &WebSocketRole) -> std::io::Resu
 /// Devices of one shard that speak WebSocket, or its queriers.
 pub struct WebSocketDriver {
     share: Share,
-    /// Whether these are queriers: each query goes to the next of them, which connects by itself.
-    are_queriers: bool,
-    /// When queriers connect again at the earliest.
-    not_before: Nanos,
+    /// What queriers have in common; `None` where these are no queriers.
+    queriers: Option<Queriers>,
     devices: Vec<Device>,
     io: Io,
 }
@@ -135,7 +134,7 @@ impl WebSocketDriver {
         let transport = TransportPlan { websocket, ..below };
         let numbers = share.queriers(queriers).collect();
         let driver = WebSocketDriver::with(context, (&query.websocket, transport), contents, numbers)?;
-        Ok(WebSocketDriver { are_queriers: true, ..driver })
+        Ok(WebSocketDriver { queriers: Some(Queriers::default()), ..driver })
     }
 
     fn with(
@@ -173,7 +172,7 @@ impl WebSocketDriver {
         let are_named = are_acknowledged || io.answers.as_ref().is_some_and(Answers::are_named);
         let device = |number| Device::new(number, plan.connection.reconnect, Unanswered::new(are_named));
         let devices = numbers.into_iter().map(device).collect();
-        Ok(WebSocketDriver { share, are_queriers: false, not_before: Nanos::ZERO, devices, io })
+        Ok(WebSocketDriver { share, queriers: None, devices, io })
     }
 
     fn device(&mut self, client: Client) -> Option<(u32, &mut Device, &mut Io)> {
@@ -185,11 +184,12 @@ impl WebSocketDriver {
     /// Gives a query to the next querier.
     fn ask(&mut self, device: u32, query: u32) {
         self.io.contents.ask(query, device);
-        let slot = query % (self.devices.len().max(1) as u32);
+        let slot = Queriers::turn(query, self.devices.len());
         if let Some(querier) = self.devices.get_mut(slot as usize) {
             querier.submit(slot, query, &mut self.io);
-            // Nothing changes where it is connected, or about to be; one that was not let in waits a little.
-            if self.io.stream.clock.now() >= self.not_before {
+            let now = self.io.stream.clock.now();
+            // Nothing changes where it is connected, or about to be.
+            if self.queriers.as_ref().is_some_and(|queriers| queriers.may_connect(now)) {
                 querier.schedule_connect(slot, &mut self.io);
             }
         }
@@ -245,7 +245,7 @@ impl Driver for WebSocketDriver {
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {
-        if self.are_queriers {
+        if self.queriers.is_some() {
             return self.ask(device, sequence);
         }
         if let Some((slot, device, io)) = self.device(Client::Device(device)) {
@@ -271,9 +271,9 @@ impl Driver for WebSocketDriver {
             }
         }
         self.send_dirty(events);
-        let mut new = events.iter().skip(before);
-        if self.are_queriers && new.any(|event| matches!(event, Event::ConnectFailed { .. })) {
-            self.not_before = self.io.stream.clock.now() + self.io.stream.pauses.0;
+        if let Some(queriers) = &mut self.queriers {
+            let new = events.get(before..).unwrap_or_default();
+            queriers.saw(new, self.io.stream.clock.now(), self.io.stream.pauses.0);
         }
     }
 
