@@ -237,7 +237,7 @@ pub(crate) enum MarkerConfig {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Querier {
-    /// What its requests speak: `http` or `coap`. Default: CoAP over TCP where devices speak that, else HTTP.
+    /// What its requests speak: `http`, `coap` or `coap_tcp`. Default: CoAP over TCP where devices speak that, else HTTP.
     #[serde(default)]
     pub speaks: Option<Speaks>,
     /// Over CoAP over TCP: the requests with which a connection begins, in order. Variables: `{run}`, and what set-up steps captured.

@@ -21,17 +21,10 @@ impl Compiler<'_> {
             let help = "remove it: the answer to a request is awaited by itself".to_owned();
             self.error(path, format!("{protocol} has answers of its own"), help);
         }
-        match (&answer.topic, protocol) {
-            (None, Protocol::Mqtt) => {
-                let help = "write the topic at which they come, with `{device}` in it".to_owned();
-                self.error(&format!("{path}.topic"), "answers over MQTT come at a topic", help);
-            }
-            (Some(_), Protocol::WebSocket) => {
-                let help = "remove it: they come over the connection of the device".to_owned();
-                self.error(&format!("{path}.topic"), "answers over WebSocket have no topic", help);
-            }
-            _ => {}
-        }
+        let whose =
+            if in_topics == OF_QUERY.1 { ", with `{querier}` in it" } else { ", with `{device}` in it" };
+        let topic_path = format!("{path}.topic");
+        self.check_answer_topic(answer, protocol, (&topic_path, whose));
         if protocol == Protocol::Mqtt && answer.of_type.is_some() {
             let help = "remove it, and write `id` and `is`".to_owned();
             self.error(&format!("{path}.type"), "answers over MQTT are known by their names", help);
@@ -52,7 +45,6 @@ impl Compiler<'_> {
             let help = "write `types`, too, or `answered: false` in `websocket`".to_owned();
             self.error(&format!("{path}.types"), "no message would be an answer", help);
         }
-        let topic_path = format!("{path}.topic");
         let topic = answer.topic.as_ref().map(|topic| self.plain(topic, in_topics, &topic_path));
         let is_of_querier = |topic: &Template| topic.has(&|piece| *piece == Piece::Querier);
         if in_topics == OF_QUERY.1 && topic.as_ref().is_some_and(|topic| !is_of_querier(topic)) {
@@ -74,17 +66,7 @@ impl Compiler<'_> {
     ) -> AnswerPlan {
         let path = format!("{path}.answer");
         let topic_path = format!("{path}.topic");
-        match (&answer.topic, protocol) {
-            (Some(_), Protocol::WebSocket) => {
-                let help = "remove it: they come over the connection".to_owned();
-                self.error(&topic_path, "answers over WebSocket have no topic", help);
-            }
-            (None, Protocol::Mqtt) => {
-                let help = "write the topic at which they come".to_owned();
-                self.error(&topic_path, "answers over MQTT come at a topic", help);
-            }
-            _ => {}
-        }
+        self.check_answer_topic(answer, protocol, (&topic_path, ""));
         let topic = answer.topic.as_ref();
         let topic = topic.map(|topic| self.template(topic, variables, &topic_path, captured));
         topic.iter().for_each(|topic| self.check_topic(topic, &topic_path));
@@ -103,6 +85,21 @@ impl Compiler<'_> {
         }
         let expect = answer.expect.iter().map(Word::text).collect();
         AnswerPlan { topic, name, types, status: answer.status.clone(), expect }
+    }
+
+    /// Whether answers have a topic where, and only where, their protocol has topics.
+    fn check_answer_topic(&mut self, answer: &Answer, protocol: Protocol, (path, whose): (&str, &str)) {
+        match (&answer.topic, protocol) {
+            (None, Protocol::Mqtt) => {
+                let help = format!("write the topic at which they come{whose}");
+                self.error(path, "answers over MQTT come at a topic", help);
+            }
+            (Some(_), Protocol::WebSocket) => {
+                let help = "remove it: they come over the connection of the message".to_owned();
+                self.error(path, "answers over WebSocket have no topic", help);
+            }
+            _ => {}
+        }
     }
 
     /// A text of these variables alone: the answer to it is known before anything is captured.
