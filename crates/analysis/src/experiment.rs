@@ -2,9 +2,10 @@
 //! one would buy. The elasticity of a part is its part of the time of an operation, by what an operation takes longer when the part
 //! is slowed: 1 where throughput falls and rises as its speed does, 0 where it does not depend on it (docs/why.md).
 //!
-//! Doses come in three kinds. Many long stops tell what a part allows by itself, whether it computes or waits. A few long stops tell
+//! Doses come in four kinds. Many long stops tell what a part allows by itself, whether it computes or waits. A few long stops tell
 //! whether it limits at present, or only would if it were that slow. Stops that are short beside an operation slow what computes,
-//! and leave a lock or a place in a pool with others meanwhile.
+//! and leave a lock or a place in a pool with others meanwhile. Stops of medium length outlast an operation, but not what other
+//! components have in hand: they separate who limits from those who feed it.
 
 mod argument;
 mod during_stops;
@@ -22,7 +23,7 @@ use evidence::Used;
 use observed::Observed;
 use plimsoll_model::experiment::{Means, Perturbation, Stage};
 use plimsoll_model::record::{ComponentUsage, Gauge, LevelRecord, RunRecord, Terms};
-use plimsoll_model::{Metric, Verdict};
+use plimsoll_model::{Metric, Nanos, Verdict};
 use plimsoll_stats::Interval;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -53,6 +54,10 @@ const HIDDEN: f64 = 0.375;
 const HIDDEN_SPREAD: f64 = 0.455;
 /// Most of a stop that waits hide: stops are at least six times as long as an operation alone.
 const MOST_HIDDEN: f64 = 1.0 / 6.0;
+/// The length of stops that are short beside an operation.
+pub const SHORT_STOP: Nanos = Nanos::from_millis(1);
+/// Stops that are shorter than the longest ones by this factor are of another kind.
+pub const SHORTER: i64 = 4;
 /// With an elasticity of so much under a large dose, a part limits alone or nearly so.
 const NEARLY_ALL: f64 = 0.8;
 
@@ -125,6 +130,8 @@ pub struct Part {
     pub elasticity: Estimate,
     /// The same with stops that are short beside an operation; null where there were none.
     pub under_short_stops: Option<Estimate>,
+    /// The same with stops of a few operations, which what others have in hand may outlast; null where there were none.
+    pub under_medium_stops: Option<MediumStops>,
     /// The dose from which the elasticity follows.
     #[serde(skip)]
     dose: f64,
@@ -149,6 +156,26 @@ pub struct Part {
 struct SmallDose {
     dose: f64,
     elasticity: Estimate,
+}
+
+/// The elasticity by stops of medium length, a small dose.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct MediumStops {
+    /// Length of each, in seconds.
+    pub stop: f64,
+    /// The elasticity by them alone.
+    pub elasticity: Estimate,
+    #[serde(skip)]
+    dose: f64,
+}
+
+impl MediumStops {
+    /// Whether they leave it open to which side of what separates a part that limits from one that does not it belongs.
+    fn is_open(self) -> bool {
+        let [lo, hi] = self.elasticity.ends();
+        hi > NOTHING && lo < CONTENDS
+    }
 }
 
 impl Part {
@@ -306,6 +333,34 @@ pub fn compute_all_the_time(
     names.iter().any(|name| used.get(name).is_some_and(|used| used.computes()))
 }
 
+/// The components of which medium stops could tell more: of several that may decide, or that slow the platform by a small dose as well, those
+/// that had none, or too few.
+pub fn open_by_medium_stops(levels: &[&LevelRecord]) -> Vec<String> {
+    let parts = parts(levels, &[], Estimate::of(1.0, None));
+    let single: Vec<&Part> = parts.iter().filter(|part| part.components.len() == 1).collect();
+    if argument::alone_by_medium_stops(&single).is_some() {
+        return Vec::new();
+    }
+    let slows = |part: &&Part| {
+        let [lo, hi] = part.elasticity.ends();
+        hi > CONTENDS || part.small.is_some() && lo > NOTHING
+    };
+    let slow: Vec<&Part> = single.into_iter().filter(slows).collect();
+    let is_open = |part: &&&Part| part.under_medium_stops.is_none_or(MediumStops::is_open);
+    let open = slow.iter().filter(is_open).filter(|_| slow.len() > 1);
+    open.flat_map(|part| part.components.clone()).collect()
+}
+
+/// The components that medium stops have shown to feed the one that limits, and not to limit.
+pub fn excluded_by_medium_stops(levels: &[&LevelRecord]) -> Vec<String> {
+    let parts = parts(levels, &[], Estimate::of(1.0, None));
+    let single: Vec<&Part> = parts.iter().filter(|part| part.components.len() == 1).collect();
+    let Some(alone) = argument::alone_by_medium_stops(&single) else { return Vec::new() };
+    let is_excluded =
+        |part: &&&Part| part.under_medium_stops.is_some() && part.components != alone.components;
+    single.iter().filter(is_excluded).flat_map(|part| part.components.clone()).collect()
+}
+
 /// Whether short stops have told which component decides alone, whatever it does meanwhile.
 pub fn short_stops_tell(levels: &[&LevelRecord]) -> bool {
     let parts = parts(levels, &[], Estimate::of(1.0, None));
@@ -440,26 +495,47 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     Some((experiment, argument.limits))
 }
 
-/// The parts that were slowed in some levels, the highest elasticity first.
+/// The parts that were slowed in some levels, the highest elasticity first. What medium stops exclude has the elasticity of these.
 fn parts(levels: &[&LevelRecord], doses: &[Gauge], capacity: Estimate) -> Vec<Part> {
     let effects: Vec<Effect> = effect::of(levels, doses);
     let longest = effects.iter().map(|effect| effect.stop).max().unwrap_or_default();
     let parts_of = |components: &[String]| {
         let own = || effects.iter().filter(|effect| effect.components == components);
-        let is_short = |effect: &&Effect| effect.means == Means::Stop && effect.stop * 4 < longest;
-        let long = || own().filter(|effect| !is_short(effect));
+        let is_shorter = |effect: &&Effect| effect.means == Means::Stop && effect.stop * SHORTER < longest;
+        let is_short = |effect: &&Effect| is_shorter(effect) && effect.stop <= SHORT_STOP;
+        let is_medium = |effect: &&Effect| is_shorter(effect) && !is_short(effect);
+        let long = || own().filter(|effect| !is_shorter(effect));
         let large = long().max_by(|a, b| a.wanted.total_cmp(&b.wanted))?;
         let small =
             long().min_by(|a, b| a.wanted.total_cmp(&b.wanted)).filter(|small| small.wanted < large.wanted);
-        let doses = Doses { large, small, short: own().find(is_short) };
+        let doses = Doses { large, small, short: own().find(is_short), medium: own().find(is_medium) };
         Some(part(&doses, capacity))
     };
     let mut slowed: Vec<&[String]> = effects.iter().map(|effect| effect.components.as_slice()).collect();
     slowed.sort();
     slowed.dedup();
     let mut parts: Vec<Part> = slowed.into_iter().filter_map(parts_of).collect();
+    exclude_by_medium_stops(&mut parts, capacity);
     parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
     parts
+}
+
+/// Where medium stops show who decides alone: the long ones of the others last until that one has done what it had in hand, and show
+/// nothing of them.
+fn exclude_by_medium_stops(parts: &mut [Part], capacity: Estimate) {
+    let single: Vec<&Part> = parts.iter().filter(|part| part.components.len() == 1).collect();
+    let Some(name) = argument::alone_by_medium_stops(&single).map(|own| own.components.clone()) else {
+        return;
+    };
+    for part in parts {
+        let Some(MediumStops { elasticity, dose, .. }) = part.under_medium_stops else { continue };
+        if part.components != name {
+            part.small = Some(SmallDose { dose, elasticity });
+            let most = elasticity.ends()[1].clamp(0.0, 1.0);
+            part.at_least = part.at_least.max(capacity.mean / (1.0 - dose + most * dose));
+            (part.elasticity, part.dose, part.capacity) = (elasticity, dose, None);
+        }
+    }
 }
 
 /// What both doses say of a part that decides, where the small one says what the large one does: the mean of both, each by its exactness.
@@ -480,10 +556,11 @@ struct Doses<'a> {
     large: &'a Effect,
     small: Option<&'a Effect>,
     short: Option<&'a Effect>,
+    medium: Option<&'a Effect>,
 }
 
 /// A part by its effects: the small dose goes before the large one, which can pass a bound that lies near.
-fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part {
+fn part(&Doses { large, small, short, medium }: &Doses<'_>, capacity: Estimate) -> Part {
     let both = small.and_then(|small| agreed(small, large));
     let told = small.unwrap_or(large);
     let ends = Estimate::of(large.elasticity, large.interval).ends();
@@ -494,14 +571,20 @@ fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part 
         mean: allows(large.elasticity),
         ci95: large.interval.map(|interval| [allows(interval.hi), allows(interval.lo.max(0.0))]),
     };
-    let all = [Some(large), small, short];
+    let long = [Some(large), small].into_iter().flatten();
+    let all = || long.clone().chain(short).chain(medium);
     Part {
         components: large.components.clone(),
         means: large.means,
-        doses: all.into_iter().flatten().map(|effect| effect.dose).collect(),
-        blocks: all.into_iter().flatten().map(|effect| effect.blocks).sum(),
+        doses: all().map(|effect| effect.dose).collect(),
+        blocks: all().map(|effect| effect.blocks).sum(),
         elasticity: both.unwrap_or(Estimate::of(told.elasticity, told.interval)),
         under_short_stops: short.map(|short| Estimate::of(short.elasticity, short.interval)),
+        under_medium_stops: medium.map(|medium| MediumStops {
+            stop: medium.stop.as_secs_f64(),
+            elasticity: Estimate::of(medium.elasticity, medium.interval),
+            dose: medium.dose,
+        }),
         dose: if both.is_some() { large.dose } else { told.dose },
         by_large: Estimate::of(large.elasticity, large.interval),
         small: small.map(|small| SmallDose {
@@ -509,7 +592,7 @@ fn part(&Doses { large, small, short }: &Doses<'_>, capacity: Estimate) -> Part 
             elasticity: Estimate::of(small.elasticity, small.interval),
         }),
         at_least: allows(ends[1].clamp(0.0, 1.0)),
-        during_stops: all.into_iter().flatten().map(|effect| effect.during_stops).sum(),
+        during_stops: long.chain(short).map(|effect| effect.during_stops).sum(),
         // Occupied processors leave to the components what these do not need by themselves.
         capacity: (bounds && large.means != Means::Occupy).then_some(own),
         used: None,

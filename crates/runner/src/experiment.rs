@@ -15,7 +15,9 @@ mod tests;
 
 pub use conductor::Conductor;
 
-use plimsoll_analysis::experiment::{self, NOTHING_SLOWED, effect::Effect, latency as latency_of};
+use plimsoll_analysis::experiment::{
+    self, NOTHING_SLOWED, SHORT_STOP, SHORTER, effect::Effect, latency as latency_of,
+};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{ExperimentLevel, Means, Perturbation, Slowable, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, Terms};
@@ -65,13 +67,17 @@ const MEASURED_LARGE: u16 = 20;
 const MEASURED_SMALL: u16 = 40;
 /// The same of a small dose where the time is short.
 const MEASURED_AT_LEAST: u16 = 20;
-/// Levels after the one with the large dose, at most: what is not known by then has its interval.
+/// Levels with long stops after the one with the large dose, at most: what is not known by then has its interval.
 const MOST_FURTHER: usize = 5;
 /// The share of the time for the large dose; what it leaves belongs to the small one.
 const FOR_LARGE: f64 = 0.5;
 /// Short stops slow what computes; a wait goes on meanwhile.
 const SHORT: f64 = 0.2;
-const SHORT_STOP: Nanos = Nanos::from_millis(1);
+/// Stops of medium length. Each outlasts so many operations alone, and so many that come to their end in that time, which
+/// leaves to a component that limits at least three quarters of the dose, whatever goes on in its stops.
+const MEDIUM: f64 = 4.0;
+const MEDIUM_SHARE: f64 = 0.3;
+const SHORTEST_MEDIUM_STOP: Nanos = Nanos::from_millis(4);
 /// Processors that a component uses with many operations in flight, from which on short stops can show in it.
 const COMPUTES: f64 = 0.2;
 /// The dose of each of two components that are stopped in turn: a cycle has ten samples.
@@ -111,6 +117,8 @@ pub struct Experiment<'a> {
     parts: Vec<Slowable>,
     /// Those of them that use up their quota while nothing is slowed.
     used_up: Vec<String>,
+    /// How long medium stops are; `None` where that would hardly differ from the long ones.
+    medium_stop: Option<Nanos>,
     /// Whether the platform's processors are its own, so that they can be occupied.
     own_processors: bool,
     /// What each level takes beside its hold.
@@ -128,7 +136,8 @@ impl<'a> Experiment<'a> {
         own_processors: bool,
         besides: Nanos,
     ) -> Experiment<'a> {
-        Experiment { plan, terms, seed, parts, used_up: Vec::new(), own_processors, besides, begun: None }
+        let (used_up, medium_stop) = (Vec::new(), None);
+        Experiment { plan, terms, seed, parts, used_up, medium_stop, own_processors, besides, begun: None }
     }
 
     /// What comes after the levels so far, with what components used in them, at that time of the run.
@@ -170,6 +179,7 @@ impl<'a> Experiment<'a> {
                 if is_more && saturated.len() < MOST_SATURATED {
                     return first(Stage::Saturated, in_flight, "more operations at a time");
                 }
+                self.medium_stop = self.medium_stop(alone, last, stop);
                 self.large((stop, in_flight), left)
             }
         }
@@ -204,14 +214,18 @@ impl<'a> Experiment<'a> {
             },
             [large] => self.after_large((large, saturated), &known, components, left),
             // The name is known then; small doses show how little the others decide, where there is time.
-            [large, short] if slows_shortly(short) && experiment::short_stops_tell(&[large, short]) => {
+            [large, shorter]
+                if stops_shorter(shorter, large) && experiment::short_stops_tell(&[large, shorter]) =>
+            {
                 match self.small(&stopped, &known, left) {
                     Step::Over(_) => Step::Over(None),
                     next => next,
                 }
             }
-            [_, further @ ..] if further.iter().all(|level| slows_shortly(level) || stops_in_turn(level)) => {
-                self.after_short(&stopped, &known, left)
+            [large, further @ ..]
+                if further.iter().all(|level| stops_shorter(level, large) || stops_in_turn(level)) =>
+            {
+                self.after_shorter(&stopped, &known, left)
             }
             _ => self.again(&stopped, &known, left),
         };
@@ -241,15 +255,15 @@ impl<'a> Experiment<'a> {
         components: &[ComponentUsage],
         left: Nanos,
     ) -> Step {
-        match self.short((large, saturated), components, left) {
-            Step::Over(_) => self.after_short(&[large], known, left),
-            short => short,
+        match self.shorter((large, saturated), known, components, left) {
+            Step::Over(_) => self.after_shorter(&[large], known, left),
+            shorter => shorter,
         }
     }
 
-    /// What comes once those that seem to decide were stopped shortly, if they were to be: stops in turn where two of them surely slow the
+    /// What comes once those that seem to decide had shorter stops, if they were to have some: stops in turn where two of them surely slow the
     /// platform by more than one that only comes near to the limit would. Elsewhere small doses leave one of them, in less time.
-    fn after_short(&self, done: &[&LevelRecord], known: &[String], left: Nanos) -> Step {
+    fn after_shorter(&self, done: &[&LevelRecord], known: &[String], left: Nanos) -> Step {
         let is_for_turns = known.is_empty() && experiment::several_surely_contend(done);
         let in_turn = if is_for_turns { self.in_turn(done) } else { Vec::new() };
         let measures =
@@ -331,27 +345,45 @@ impl<'a> Experiment<'a> {
 
     /// Short stops of components that seem to decide, each of them. Where one that computes stops those that wait for it, that shows more
     /// than the small doses, and sooner. Of one that decides alone and computes all the time, they show whether that is what operations
-    /// wait for: a thread may spin while others of it wait.
-    fn short(
+    /// wait for: a thread may spin while others of it wait. Of several, medium stops show who only feeds the one that limits.
+    fn shorter(
         &self,
         (large, saturated): (&LevelRecord, &LevelRecord),
+        known: &[String],
         components: &[ComponentUsage],
         left: Nanos,
     ) -> Step {
         let contenders = self.stoppable(experiment::contenders(&[large]));
         let used = |name: &String| latency_of::processor_of(name, saturated, components).unwrap_or(0.0);
         let measures = large.start.longest_stop().zip(large.start.load.in_flight());
+        let are_several = contenders.len() > 1;
+        let are_short = contenders.iter().any(|name| used(name) > COMPUTES)
+            && (are_several || experiment::compute_all_the_time(&contenders, saturated, components));
+        let are_medium = are_several && known.is_empty();
+        let short = contenders.iter().filter(|_| are_short).cloned().map(stopped_shortly);
+        let medium = contenders.iter().filter(|_| are_medium);
+        let shorter: Vec<Perturbation> =
+            short.chain(medium.filter_map(|name| self.stopped_for_medium(name))).collect();
         match measures {
-            Some((stop, in_flight))
-                if contenders.iter().any(|name| used(name) > COMPUTES)
-                    && (contenders.len() > 1
-                        || experiment::compute_all_the_time(&contenders, saturated, components)) =>
-            {
-                let short: Vec<Perturbation> = contenders.into_iter().map(stopped_shortly).collect();
-                self.further(&short, (stop, in_flight, left), 1)
+            Some((stop, in_flight)) if !shorter.is_empty() => {
+                self.further(&shorter, (stop, in_flight, left), 1)
             }
             _ => Step::Over(None),
         }
+    }
+
+    /// How long medium stops are, if that differs from the long ones.
+    fn medium_stop(&self, alone: &LevelRecord, saturated: &LevelRecord, long: Nanos) -> Option<Nanos> {
+        let alone = experiment::alone(alone, self.terms)?;
+        let rate = experiment::capacity(saturated).filter(|rate| *rate > 0.0)?;
+        let seconds = MEDIUM * alone.max(1.0 / rate);
+        let stop = Nanos::from_millis((seconds * 1e3).ceil() as i64).max(SHORTEST_MEDIUM_STOP);
+        (stop * SHORTER < long).then_some(stop)
+    }
+
+    fn stopped_for_medium(&self, component: &String) -> Option<Perturbation> {
+        self.medium_stop
+            .map(|stop| Perturbation::new(vec![component.clone()], Means::Stop, MEDIUM_SHARE, stop))
     }
 
     /// Those of some components that stops slow: of a quota, they would only use what it withholds anyway.
@@ -370,7 +402,8 @@ impl<'a> Experiment<'a> {
             return Step::Over(None);
         };
         let mut open = experiment::open(large);
-        open.retain(|effect| !has_any(&effect.components, known));
+        let fed = experiment::excluded_by_medium_stops(done);
+        open.retain(|effect| !has_any(&effect.components, known) && !has_any(&effect.components, &fed));
         let of = |part: &Slowable| {
             let effect = open.iter().find(|effect| effect.components == [part.component.clone()])?;
             Some(self.slowed(part, small_dose(effect), stop))
@@ -402,7 +435,10 @@ impl<'a> Experiment<'a> {
 
     /// Those that may decide together, in pairs and by short stops, once; and the perturbations whose effect is not known well enough.
     fn again(&self, slowed: &[&LevelRecord], known: &[String], left: Nanos) -> Step {
-        if slowed.len() > MOST_FURTHER {
+        let [large, further @ ..] = slowed else { return Step::Over(None) };
+        // Shorter stops and those in turn ask something else.
+        let is_long = |level: &&&LevelRecord| !stops_shorter(level, large) && !stops_in_turn(level);
+        if further.iter().filter(is_long).count() >= MOST_FURTHER {
             return Step::Over(None);
         }
         let mut wanted = if slowed.len() > 1 { experiment::unsettled(slowed) } else { Vec::new() };
@@ -412,10 +448,13 @@ impl<'a> Experiment<'a> {
         }
         if known.is_empty() {
             wanted.extend(self.in_turn(slowed));
+            let open = self.stoppable(experiment::open_by_medium_stops(slowed));
+            let medium: Vec<Perturbation> =
+                open.iter().filter_map(|name| self.stopped_for_medium(name)).collect();
+            wanted.retain(|own| !medium.contains(own));
+            wanted.extend(medium);
         }
-        let large = slowed.first();
-        let measures =
-            large.and_then(|large| Some((large.start.longest_stop()?, large.start.load.in_flight()?)));
+        let measures = large.start.longest_stop().zip(large.start.load.in_flight());
         let (Some((stop, in_flight)), false) = (measures, wanted.is_empty()) else {
             return Step::Over(None);
         };
@@ -521,10 +560,11 @@ fn stops_in_turn(level: &LevelRecord) -> bool {
     slowed.peek().is_some() && slowed.all(|own| own.in_turn)
 }
 
-/// Whether components were slowed by short stops alone in a level.
-fn slows_shortly(level: &LevelRecord) -> bool {
+/// Whether components had short or medium stops alone in a level.
+fn stops_shorter(level: &LevelRecord, large: &LevelRecord) -> bool {
+    let longest = large.start.longest_stop().unwrap_or_default();
     let mut slowed = perturbations(level).peekable();
-    slowed.peek().is_some() && slowed.all(|own| own.stop == SHORT_STOP)
+    slowed.peek().is_some() && slowed.all(|own| own.stop * SHORTER < longest)
 }
 
 fn stopped_shortly(component: String) -> Perturbation {

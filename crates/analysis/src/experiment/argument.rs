@@ -6,7 +6,7 @@ mod shared_processors;
 #[cfg(test)]
 mod tests;
 
-pub use one_alone::alone_by_short_stops;
+pub use one_alone::{alone_by_medium_stops, alone_by_short_stops};
 pub use several::{keep_few_at_once, stop_each_other};
 pub use shared_processors::{full_processors, share_processors};
 

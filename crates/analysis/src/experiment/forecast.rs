@@ -130,6 +130,7 @@ mod tests {
             blocks: 6,
             elasticity: near(elasticity, 0.05),
             under_short_stops: None,
+            under_medium_stops: None,
             by_large: near(elasticity, 0.05),
             small: None,
             during_stops: DuringStops::default(),

@@ -3,7 +3,7 @@
 use super::Detail;
 use crate::plain;
 use crate::text::{hundredths, rate, time, wrapped};
-use plimsoll_analysis::experiment::{Estimate, Experiment, Faster, Latency, Part, Path};
+use plimsoll_analysis::experiment::{Estimate, Experiment, Faster, Latency, MediumStops, Part, Path};
 use plimsoll_analysis::summary::Summary;
 use std::fmt::Write;
 
@@ -75,6 +75,9 @@ fn doses(part: &Part) -> String {
     let mut out = format!("{}: slowed by {} in {} blocks", part.name(), doses.join(", "), part.blocks);
     if let Some(Estimate { mean, .. }) = part.under_short_stops {
         out += &format!("; elasticity with short stops {}", hundredths(mean));
+    }
+    if let Some(MediumStops { stop, elasticity, .. }) = part.under_medium_stops {
+        out += &format!("; with stops of {:.0} ms {}", stop * 1e3, hundredths(elasticity.mean));
     }
     if let Some(used) = part.used {
         out += &format!("; it used {:.0} % of a processor", used * 100.0);

@@ -163,6 +163,10 @@ fn done(next: NextLevel, usual: f64, left: impl Fn(&Perturbation) -> f64) -> Lev
     LevelRecord { start, samples: filled, ..LevelRecord::default() }
 }
 
+fn perturbations_of(next: &NextLevel) -> Vec<&Perturbation> {
+    next.experiment.blocks.iter().filter_map(|block| block.perturbation.as_ref()).collect()
+}
+
 #[test]
 fn who_seems_to_limit_is_slowed_by_little_too() {
     let terms = Terms { qos: 1, ..Terms::default() };
@@ -213,4 +217,30 @@ fn paths_to_those_that_stop_each_other_are_delayed_once() {
     let Step::Level(next) = after else { panic!() };
     let stages = next.experiment.blocks.iter().filter_map(|block| block.perturbation.as_ref());
     assert!(next.experiment.stage == Stage::Small && stages.clone().all(|own| own.components != ["c"]));
+}
+
+#[test]
+fn several_that_seem_to_decide_get_medium_stops_and_one_that_only_feeds_gets_nothing_more() {
+    let terms = Terms { qos: 1, ..Terms::default() };
+    let own = parts(&["queue", "worker", "store"]);
+    let mut experiment = Experiment::new(PLAN, (&terms, 7), own, false, Nanos::from_secs(1));
+    let mut levels = vec![
+        level(Stage::Alone, 100, Nanos::from_millis(6)),
+        level(Stage::Saturated, 200, Nanos::from_millis(6)),
+    ];
+    let Step::Level(large) = experiment.next(&levels, &[], Nanos::ZERO) else { panic!() };
+    let loses = |own: &Perturbation, seconds: f64| match own.components[0].as_str() {
+        "store" => 1.0 - own.share,
+        "worker" => 1.0 - own.share * (1.0 - seconds / own.stop.as_secs_f64()).max(0.0),
+        _ => 1.0,
+    };
+    // What the worker has in hand lasts for 40 ms.
+    levels.push(done(*large, 2000.0, |own| loses(own, 0.04)));
+    let Step::Level(medium) = experiment.next(&levels, &[], Nanos::ZERO) else { panic!() };
+    let stopped: Vec<&Perturbation> = perturbations_of(&medium);
+    assert!(stopped.iter().all(|own| own.stop == Nanos::from_millis(24) && own.components[0] != "queue"));
+    assert!(["worker", "store"].iter().all(|name| stopped.iter().any(|own| own.components == [*name])));
+    levels.push(done((*medium).clone(), 2000.0, |own| loses(own, 0.04)));
+    let Step::Level(small) = experiment.next(&levels, &[], Nanos::ZERO) else { panic!() };
+    assert!(perturbations_of(&small).iter().all(|own| own.components == ["store"] && !own.in_turn));
 }

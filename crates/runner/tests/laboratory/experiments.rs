@@ -167,6 +167,21 @@ fn pool(seed: u64, keys: &str) -> Row {
     Row { planted: vec![(first, None), (first + 1, None)], ..row }
 }
 
+/// A station that waits, and takes one operation at a time. The one before it has many in hand: long stops of that one last until these are
+/// done, and it seems to decide as well.
+fn fed_by_few(seed: u64) -> Row {
+    let mut row = sleeping(seed);
+    let first = row.planted[0].0.min(row.stations.len() - 2);
+    for (at, station) in row.stations.iter_mut().enumerate() {
+        *station = Station::of(between(seed + at as u64, 0.05, 0.3) / row.capacity, "");
+    }
+    let in_hand = 12 + seed % 9;
+    row.stations[first].keys = format!(", pool: {in_hand}");
+    let law = if seed.is_multiple_of(2) { ", law: deterministic" } else { "" };
+    row.stations[first + 1] = Station::of(1.0 / row.capacity, &format!(", processor: 0 %{law}"));
+    Row { planted: vec![(first + 1, Some(1.0))], ..row }
+}
+
 /// Two stations, each of which allows as much as the other or nearly so, with service that varies or does not: nothing is between them but
 /// a queue.
 fn equal_limits(seed: u64) -> Row {
@@ -225,9 +240,17 @@ fn examine(kind: &str, plant: fn(u64) -> Row, kinds: &[LimitKind]) {
         if said.is_empty() {
             println!("{}", told());
             for part in &experiment.parts {
-                let Part { doses, blocks, elasticity, under_short_stops, during_stops, .. } = part;
+                let Part {
+                    doses,
+                    blocks,
+                    elasticity,
+                    under_short_stops,
+                    under_medium_stops,
+                    during_stops,
+                    ..
+                } = part;
                 println!(
-                    "  {}: {doses:.2?} {blocks} {elasticity:.2?} {under_short_stops:.2?} {during_stops:?}",
+                    "  {}: {doses:.2?} {blocks} {elasticity:.2?} {under_short_stops:.2?} {under_medium_stops:.2?} {during_stops:?}",
                     part.name()
                 );
             }
@@ -343,6 +366,11 @@ fn a_pool_of_connections_is_found() {
 #[ignore = "acceptance: laboratory"]
 fn a_pool_of_connections_behind_a_relay_is_found() {
     examine("pool behind a relay", pool_behind_a_relay, &[LimitKind::Coupled, LimitKind::Pool]);
+}
+
+#[test]
+fn who_only_feeds_the_limit_is_told_from_it() {
+    examine("fed by few", fed_by_few, &[LimitKind::Waiting]);
 }
 
 /// Of two limits that lie together one may be named, and never anything that both share.

@@ -1,12 +1,15 @@
 //! One component that limits alone, and what of it is at its limit.
 
 use super::super::evidence::{Evidence, Used};
-use super::super::{Estimate, NOTHING, Part};
+use super::super::{CONTENDS, Estimate, NOTHING, Part};
 use super::{
     Argument, DECIDES, EXCLUDED, decides, effect_in_words, found, may_decide_as_well, percent, unknown,
 };
 use crate::limits::{Limit, LimitKind};
+use std::ops::RangeInclusive;
 
+/// The sum of elasticities that explain about the whole time of an operation. Of stops, waits may hide a part.
+const WHOLE: RangeInclusive<f64> = 0.6..=1.4;
 /// A part that uses less than this of a processor, and does not wait for one, is occupied by something else.
 const IDLE: f64 = 0.5;
 /// A part that uses less than this of a processor hardly computes.
@@ -42,7 +45,8 @@ pub(super) fn one(own: &Part, contenders: &[&Part], evidence: &Evidence<'_>) -> 
             own.name()
         ));
     }
-    found(alone(own, own.elasticity, excluded(&[own], evidence), evidence))
+    let said = excluded(&[own], evidence).into_iter().chain(medium_in_words(own, evidence)).collect();
+    found(alone(own, own.elasticity, said, evidence))
 }
 
 /// The components that slow the platform by a small dose although they allow more than is done then: while they are stopped, others
@@ -73,23 +77,46 @@ pub(super) fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> O
     let computes = |part: &Part| evidence.used_by(part).is_some_and(|used| used.computes());
     let own = alone_by_short_stops(contenders, computes).filter(|own| decides(own))?;
     let named = |(part, short): &(&Part, Estimate)| format!("{} {:.2}", part.name(), short.mean);
-    let all: Vec<String> = under_short_stops(contenders)?.iter().map(named).collect();
+    let all: Vec<String> = under_stops(contenders, short)?.iter().map(named).collect();
     let said = format!("with short stops, which a wait outlasts, elasticities are {}", all.join(", "));
     // What others do beside it is a part of what its long stops take.
     let elasticity = own.under_short_stops.unwrap_or(own.elasticity);
-    Some(alone(own, elasticity, Some(said), evidence))
+    Some(alone(own, elasticity, vec![said], evidence))
 }
 
-/// What short stops did to components, where they explain about the whole time of an operation, and each that may decide had some.
-fn under_short_stops<'a>(contenders: &[&'a Part]) -> Option<Vec<(&'a Part, Estimate)>> {
-    let of = |part: &&'a Part| Some((*part, part.under_short_stops?));
-    let short: Vec<(&Part, Estimate)> = contenders.iter().filter_map(of).collect();
-    let is_left_out = |part: &&Part| part.under_short_stops.is_none() && part.elasticity.ends()[1] > DECIDES;
-    if contenders.iter().any(is_left_out) {
+/// What stops of a kind did to components, where they explain about the whole time of an operation, and each that may decide had some.
+fn under_stops<'a>(
+    parts: &[&'a Part],
+    stops: fn(&Part) -> Option<Estimate>,
+) -> Option<Vec<(&'a Part, Estimate)>> {
+    let is_left_out = |part: &&Part| stops(part).is_none() && part.elasticity.ends()[1] > DECIDES;
+    if parts.iter().any(is_left_out) {
         return None;
     }
-    let sum: f64 = short.iter().map(|(_, short)| short.mean).sum();
-    (short.len() >= 2 && (0.7..=1.4).contains(&sum)).then_some(short)
+    let of = |part: &&'a Part| Some((*part, stops(part)?));
+    let own: Vec<(&Part, Estimate)> = parts.iter().filter_map(of).collect();
+    let sum: f64 = own.iter().map(|(_, own)| own.mean).sum();
+    (own.len() >= 2 && WHOLE.contains(&sum)).then_some(own)
+}
+
+fn short(part: &Part) -> Option<Estimate> {
+    part.under_short_stops
+}
+
+fn medium(part: &Part) -> Option<Estimate> {
+    part.under_medium_stops.map(|medium| medium.elasticity)
+}
+
+/// The one component of some that surely decides under stops of a kind.
+fn only_one<'a>(under: &[(&'a Part, Estimate)], least: f64) -> Option<&'a Part> {
+    let mut sure = under.iter().filter(|(_, own)| own.ends()[0] > least).map(|(part, _)| *part);
+    let (Some(own), None) = (sure.next(), sure.next()) else { return None };
+    Some(own)
+}
+
+/// Whether the elasticities of all others are surely below that.
+fn others_below(own: &Part, under: &[(&Part, Estimate)], most: f64) -> bool {
+    under.iter().all(|(part, other)| std::ptr::eq(*part, own) || other.ends()[1] < most)
 }
 
 /// The one component that short stops show to decide. Elasticities are parts of a whole: what one has surely, the others have not, even
@@ -98,16 +125,36 @@ pub fn alone_by_short_stops<'a>(
     contenders: &[&'a Part],
     computes: impl Fn(&Part) -> bool,
 ) -> Option<&'a Part> {
-    let short = under_short_stops(contenders)?;
-    let mut sure = short.iter().filter(|(_, short)| short.ends()[0] > DECIDES).map(|(part, _)| *part);
-    let (Some(own), None) = (sure.next(), sure.next()) else { return None };
+    let under = under_stops(contenders, short)?;
+    let own = only_one(&under, DECIDES)?;
     let most = if computes(own) { DECIDES } else { EXCLUDED };
-    let excluded = short.iter().all(|(part, short)| std::ptr::eq(*part, own) || short.ends()[1] < most);
-    excluded.then_some(own)
+    others_below(own, &under, most).then_some(own)
+}
+
+/// The one component that medium stops show to decide: it loses what a stop takes, and has nothing that would last for so long. The others
+/// lose nothing, since it goes on with what it has in hand. Of two that share a lock, each would lose the part that it has of it.
+pub fn alone_by_medium_stops<'a>(parts: &[&'a Part]) -> Option<&'a Part> {
+    let under = under_stops(parts, medium)?;
+    let own = only_one(&under, CONTENDS).filter(|own| decides(own))?;
+    others_below(own, &under, NOTHING).then_some(own)
+}
+
+/// What medium stops showed, where they excluded somebody, for people.
+fn medium_in_words(own: &Part, evidence: &Evidence<'_>) -> Option<String> {
+    let single: Vec<&Part> = evidence.single().collect();
+    let excluded = alone_by_medium_stops(&single).filter(|alone| std::ptr::eq(*alone, own));
+    let stop = excluded.and(own.under_medium_stops)?.stop;
+    let named = |(part, own): &(&Part, Estimate)| format!("{} {:.2}", part.name(), own.mean);
+    let all: Vec<String> = under_stops(&single, medium)?.iter().map(named).collect();
+    Some(format!(
+        "with stops of {:.0} ms, elasticities are {}: what is in hand behind the others lasts longer",
+        stop * 1e3,
+        all.join(", ")
+    ))
 }
 
 /// A component that decides alone, by so much; `excluded` says by what the others are not it.
-fn alone(part: &Part, elasticity: Estimate, excluded: Option<String>, evidence: &Evidence<'_>) -> Limit {
+fn alone(part: &Part, elasticity: Estimate, excluded: Vec<String>, evidence: &Evidence<'_>) -> Limit {
     let mut said = vec![effect_in_words(part)];
     said.extend(excluded);
     let mut kind = evidence.used_by(part).map_or(LimitKind::Unknown, |used| {

@@ -1,7 +1,7 @@
 //! Several components that limit together: few operations can be between them, or they share what one has at a time.
 
 use super::super::evidence::Evidence;
-use super::super::{InTurn, Part, Path};
+use super::super::{CONTENDS, InTurn, Part, Path};
 use super::one_alone::excluded;
 use super::{Argument, DECIDES, decides, effect_in_words, may_decide_as_well, stops_others, unknown};
 use crate::limits::{Limit, LimitKind};
@@ -30,7 +30,10 @@ fn share_something(in_turn: &InTurn, contenders: &[&Part], evidence: &Evidence<'
     let mut said: Vec<String> = members.iter().copied().chain(pair).map(effect_in_words).collect();
     said.push(in_turn.in_words());
     if in_turn.loses_all() {
-        return Some(coupled(&members, said, evidence));
+        return members
+            .iter()
+            .all(|part| loses_medium_stops(part))
+            .then(|| coupled(&members, said, evidence));
     }
     let named = in_turn.components.iter().zip(&in_turn.stops);
     said.extend(named.map(|(name, stops)| stops.in_words(name)));
@@ -45,6 +48,12 @@ fn share_something(in_turn: &InTurn, contenders: &[&Part], evidence: &Evidence<'
         elasticity: pair.map(|pair| pair.elasticity),
     };
     in_turn.is_exclusive().then_some(limit)
+}
+
+/// Whether a component surely loses most of medium stops, if it had some. If not, long ones outlast what is in hand behind it, and that another
+/// one cannot work meanwhile says nothing of both.
+fn loses_medium_stops(part: &Part) -> bool {
+    part.under_medium_stops.is_none_or(|medium| medium.elasticity.ends()[0] > CONTENDS)
 }
 
 /// Several components decide, and it was not shown that they share something.

@@ -1,5 +1,5 @@
 use super::super::evidence::Used;
-use super::super::{DuringStops, Estimate, InTurn, Path, SmallDose};
+use super::super::{DuringStops, Estimate, InTurn, MediumStops, Path, SmallDose, exclude_by_medium_stops};
 use super::*;
 use std::collections::BTreeMap;
 
@@ -17,6 +17,7 @@ fn part(components: &[&str], elasticity: [f64; 3]) -> Part {
         blocks: 8,
         elasticity: estimate,
         under_short_stops: None,
+        under_medium_stops: None,
         by_large: estimate,
         small,
         during_stops: DuringStops::default(),
@@ -119,6 +120,46 @@ fn who_may_decide_as_well_takes_the_name_away() {
     let small = || Some(SmallDose { dose: 0.1, elasticity: Estimate { mean, ci95: Some([lo, hi]) } });
     let sure = both.clone().map(|part| Part { small: small(), ..part });
     assert!(said(&evidence(&sure)).unwrap_err().contains("or their limits are equal"));
+}
+
+/// A part by its elasticities under long and medium stops.
+fn with_medium(name: &str, long: [f64; 3], medium: [f64; 3]) -> Part {
+    let [lo, mean, hi] = medium;
+    let elasticity = Estimate { mean, ci95: Some([lo, hi]) };
+    Part {
+        under_medium_stops: Some(MediumStops { stop: 0.024, elasticity, dose: 0.2 }),
+        ..part(&[name], long)
+    }
+}
+
+#[test]
+fn medium_stops_tell_the_limit_from_those_that_feed_it() {
+    let of = |store: [f64; 3], worker: [f64; 3]| {
+        let mut parts = [
+            with_medium("a", LIMITS, store),
+            with_medium("b", [0.75, 0.8, 0.85], worker),
+            part(&["c"], IDLE),
+        ];
+        exclude_by_medium_stops(&mut parts, Estimate { mean: 100.0, ci95: None });
+        let used = BTreeMap::from([("a".to_owned(), used(0.05))]);
+        let lost = in_turn(ALL_LOST, 30);
+        let argument = argue(&Evidence { used, in_turn: &lost, ..evidence(&parts) });
+        let [limit] = &argument.limits[..] else { return Err(argument.open.join("; ")) };
+        Ok((limit.name(), limit.kind, limit.evidence.join("; "), parts[1].elasticity.mean, parts[1].at_least))
+    };
+    let [most, some, none] = [[0.8, 0.87, 0.94], [0.3, 0.4, 0.5], [-0.03, 0.0, 0.03]];
+    let (name, kind, why, worker, at_least) = of(most, none).unwrap();
+    assert_eq!((name.as_str(), kind, worker), ("a", LimitKind::Waiting, 0.0));
+    assert!(why.contains("with stops of 24 ms, elasticities are a 0.87, b 0.00: what is in hand"), "{why}");
+    assert!(at_least > 120.0, "{at_least}");
+    let open = of(most, some).unwrap_err();
+    assert!(open.contains("a and b decide the throughput"), "what is in hand may be gone by then: {open}");
+    let (_, kind, ..) = of(most, most).unwrap();
+    assert_eq!(kind, LimitKind::Coupled, "each of them loses its stops at once");
+    // A part without medium stops may decide, too.
+    let mut parts = [with_medium("a", LIMITS, most), with_medium("b", LIMITS, none), part(&["c"], LIMITS)];
+    exclude_by_medium_stops(&mut parts, Estimate { mean: 100.0, ci95: None });
+    assert!(said(&evidence(&parts)).unwrap_err().contains("a and b and c decide the throughput"));
 }
 
 #[test]
