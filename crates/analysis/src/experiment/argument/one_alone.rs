@@ -8,8 +8,8 @@ use super::{
 use crate::limits::{Limit, LimitKind};
 use std::ops::RangeInclusive;
 
-/// The sum of elasticities that explain about the whole time of an operation. Of stops, waits may hide a part.
-const WHOLE: RangeInclusive<f64> = 0.6..=1.4;
+/// The sum of elasticities that explain about the whole time of an operation.
+const WHOLE: RangeInclusive<f64> = 0.7..=1.4;
 /// A part that uses less than this of a processor, and does not wait for one, is occupied by something else.
 const IDLE: f64 = 0.5;
 /// A part that uses less than this of a processor hardly computes.
@@ -84,7 +84,7 @@ pub(super) fn by_short_stops(contenders: &[&Part], evidence: &Evidence<'_>) -> O
     Some(alone(own, elasticity, vec![said], evidence))
 }
 
-/// What stops of a kind did to components, where they explain about the whole time of an operation, and each that may decide had some.
+/// What stops of a kind did to components, where several had some, and each that may decide.
 fn under_stops<'a>(
     parts: &[&'a Part],
     stops: fn(&Part) -> Option<Estimate>,
@@ -95,8 +95,7 @@ fn under_stops<'a>(
     }
     let of = |part: &&'a Part| Some((*part, stops(part)?));
     let own: Vec<(&Part, Estimate)> = parts.iter().filter_map(of).collect();
-    let sum: f64 = own.iter().map(|(_, own)| own.mean).sum();
-    (own.len() >= 2 && WHOLE.contains(&sum)).then_some(own)
+    (own.len() >= 2).then_some(own)
 }
 
 fn short(part: &Part) -> Option<Estimate> {
@@ -126,7 +125,8 @@ pub fn alone_by_short_stops<'a>(
     computes: impl Fn(&Part) -> bool,
 ) -> Option<&'a Part> {
     let under = under_stops(contenders, short)?;
-    let own = only_one(&under, DECIDES)?;
+    let sum: f64 = under.iter().map(|(_, short)| short.mean).sum();
+    let own = only_one(&under, DECIDES).filter(|_| WHOLE.contains(&sum))?;
     let most = if computes(own) { DECIDES } else { EXCLUDED };
     others_below(own, &under, most).then_some(own)
 }
