@@ -8,6 +8,7 @@ mod stalls;
 mod tls;
 mod traces;
 
+pub use asking::Occupation;
 pub use errors::ErrorSummary;
 pub use stalls::StallSummary;
 pub use tls::TlsSummary;
@@ -357,6 +358,8 @@ pub struct PhaseSummary {
     /// The ways of its messages.
     #[serde(rename = "ways")]
     pub traces: TraceSummary,
+    /// Who was occupied by itself, and who waited for others; empty where that is not known.
+    pub occupations: Vec<Occupation>,
 }
 
 /// What the ledger of a run knows of its messages.
@@ -414,6 +417,7 @@ pub fn summarize(
             components,
         ),
         traces: traces_of(number),
+        occupations: asking::occupations(&dissected.tally.pulse, phases, number, components),
     };
     let mut malformed: Vec<Malformed> = dissected
         .tally

@@ -17,6 +17,7 @@ pub mod latency;
 pub(crate) mod observed;
 mod path;
 
+use crate::dissection::DissectionSummary;
 use crate::limits::{Limit, LimitKind};
 use effect::Effect;
 use evidence::Used;
@@ -437,8 +438,8 @@ pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
     wide
 }
 
-/// The result of a run's experiment, and what limits; `None` of a run without one.
-pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
+/// The result of a run's experiment, and what limits, with what a capture of it says; `None` of a run without one.
+pub fn of(record: &RunRecord, dissection: Option<&DissectionSummary>) -> Option<(Experiment, Vec<Limit>)> {
     let at = |stage: Stage| record.experiment.iter().find(|level| level.start.stage() == Some(stage));
     let large = at(Stage::Large)?;
     let slows = |level: &&LevelRecord| {
@@ -463,7 +464,8 @@ pub fn of(record: &RunRecord) -> Option<(Experiment, Vec<Limit>)> {
     let in_flight = large.start.load.in_flight().unwrap_or_default();
     let paths = path::of(record, in_flight);
     let in_turn = in_turn::of(&levels, &record.gauges);
-    let evidence = evidence::Evidence::of((&parts, &paths, &in_turn, capacity.mean), used, &levels, record);
+    let seen = (&parts[..], &paths[..], &in_turn[..], capacity.mean);
+    let evidence = evidence::Evidence::of(seen, used, &levels, record, dissection);
     let argument = argument::argue(&evidence);
     let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
     let used = evidence.used;

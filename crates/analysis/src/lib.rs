@@ -72,7 +72,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
     let laws = laws::of(&pairs, &record.components, &record.gauges);
     let load_line = load_line.map(|line| load_line::bounded(line, &laws, &levels));
     let by_levels = limits::of_levels(&levels, record);
-    let (experiment, limits) = match experiment::of(record) {
+    let (experiment, limits) = match experiment::of(record, dissection.as_ref()) {
         Some((mut experiment, mut limits)) => {
             let dissection = dissection.as_ref();
             experiment.confront(

@@ -52,6 +52,8 @@ pub struct Pulse {
     parties: FxHashMap<Party, Beats>,
     /// Who asks whom: requests made less requests answered.
     waits: FxHashMap<(Party, Party), Track>,
+    /// The same with requests that may wait for something new, such as for the next message of a queue.
+    polls: FxHashMap<(Party, Party), Track>,
     /// When the host that has the capture is known to have been awake.
     awake: Track,
 }
@@ -79,11 +81,13 @@ impl Pulse {
         let Some(response) = exchange.response else { return };
         self.said(response.first, asked, None);
         let (Some(begin), Some(end)) = (self.slot(begin), self.slot(response.first)) else { return };
-        let full = self.waits.len() >= PAIRS && !self.waits.contains_key(&(asker, asked));
-        if exchange.asking == Asking::Now && begin < end && !full {
-            let track = self.waits.entry((asker, asked)).or_default();
-            track.add(begin, 1);
-            track.add(end, -1);
+        if begin < end {
+            let all = if exchange.asking == Asking::Now { &mut self.waits } else { &mut self.polls };
+            if all.len() < PAIRS || all.contains_key(&(asker, asked)) {
+                let track = all.entry((asker, asked)).or_default();
+                track.add(begin, 1);
+                track.add(end, -1);
+            }
         }
     }
 
@@ -150,9 +154,11 @@ impl Pulse {
             }
         }
         self.awake.merge(&other.awake, later);
-        for (pair, track) in &other.waits {
-            if self.waits.len() < PAIRS || self.waits.contains_key(pair) {
-                self.waits.entry(*pair).or_default().merge(track, later);
+        for (all, others) in [(&mut self.waits, &other.waits), (&mut self.polls, &other.polls)] {
+            for (pair, track) in others {
+                if all.len() < PAIRS || all.contains_key(pair) {
+                    all.entry(*pair).or_default().merge(track, later);
+                }
             }
         }
     }
@@ -173,6 +179,15 @@ impl Pulse {
 
     /// Who waits for whom: how many requests wait at the beginning of each slot.
     pub fn waiting(&self) -> BTreeMap<(Party, Party), Vec<u32>> {
+        self.under_way(&self.waits)
+    }
+
+    /// The same of requests that may wait for something new.
+    pub fn polling(&self) -> BTreeMap<(Party, Party), Vec<u32>> {
+        self.under_way(&self.polls)
+    }
+
+    fn under_way(&self, tracks: &FxHashMap<(Party, Party), Track>) -> BTreeMap<(Party, Party), Vec<u32>> {
         let length = self.length();
         let of = |track: &Track| {
             let mut sum = 0_i32;
@@ -183,16 +198,17 @@ impl Pulse {
             };
             (0..length).map(&mut before).collect()
         };
-        self.waits.iter().map(|(pair, track)| (*pair, of(track))).collect()
+        tracks.iter().map(|(pair, track)| (*pair, of(track))).collect()
     }
 
     /// Whether there were so few pairs that none was left out.
     pub fn tells_all_pairs(&self) -> bool {
-        self.waits.len() < PAIRS
+        self.waits.len() < PAIRS && self.polls.len() < PAIRS
     }
 
     fn length(&self) -> usize {
         let beats = self.parties.values().flat_map(|beats| [beats.said.0.len(), beats.heard.0.len()]);
-        beats.chain(self.waits.values().map(|track| track.0.len())).max().unwrap_or(0)
+        let under_way = self.waits.values().chain(self.polls.values()).map(|track| track.0.len());
+        beats.chain(under_way).max().unwrap_or(0)
     }
 }

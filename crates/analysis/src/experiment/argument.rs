@@ -13,7 +13,7 @@ pub use shared_processors::{full_processors, share_processors};
 use super::evidence::Evidence;
 use super::{NOTHING, Part};
 use crate::limits::{Limit, LimitKind};
-use one_alone::{by_short_stops, one, pressure_in_words};
+use one_alone::{by_short_stops, occupied_itself, one, pressure_in_words};
 use plimsoll_model::experiment::Means;
 use several::{by_turns, pool, together};
 use shared_processors::processors;
@@ -121,7 +121,8 @@ fn of_components(evidence: &Evidence<'_>) -> Argument {
     let contenders: Vec<&Part> = evidence.single().filter(may_decide).collect();
     if contenders.len() > 1 {
         let by_stops = by_short_stops(&contenders, evidence);
-        if let Some(limit) = by_stops.or_else(|| pool(&contenders, evidence)) {
+        let alone = by_stops.or_else(|| occupied_itself(&contenders, evidence));
+        if let Some(limit) = alone.or_else(|| pool(&contenders, evidence)) {
             return found(limit);
         }
     }

@@ -3,7 +3,8 @@
 use super::effect::{self, PROCESSORS, student};
 use super::in_turn::InTurn;
 use super::{Part, Path};
-use crate::usage;
+use crate::dissection::{DissectionSummary, Occupation};
+use crate::{level, usage};
 use plimsoll_model::experiment::{Means, Stage};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord};
 use plimsoll_model::text::grouped;
@@ -58,6 +59,8 @@ pub struct Evidence<'a> {
     pub capacity: f64,
     /// Operations per second in the level in which it was read what components used; `None` where that is not known.
     pub capacity_when_read: Option<f64>,
+    /// Who was occupied by itself meanwhile, by a capture.
+    pub occupations: &'a [Occupation],
     /// Share of the time in which some process of the host waited for something that is no processor, while nothing was slowed.
     pub pressure: Vec<(&'static str, f64)>,
 }
@@ -115,8 +118,13 @@ impl<'a> Evidence<'a> {
         used: BTreeMap<String, Used>,
         levels: &[&LevelRecord],
         record: &RunRecord,
+        dissection: Option<&'a DissectionSummary>,
     ) -> Evidence<'a> {
         let saturated = saturated(record);
+        let captured = saturated.zip(dissection).and_then(|(level, dissection)| {
+            let name = level::phase(&level.start);
+            dissection.phases.iter().find(|phase| phase.name == name)
+        });
         let pressure = |(quantity, what): (&str, &'static str)| {
             let span = usage::hold(&saturated?.start);
             let own = record
@@ -180,6 +188,7 @@ impl<'a> Evidence<'a> {
             kept_from_generator: most(|[_, kept, _]| *kept).unwrap_or(0.0),
             capacity,
             capacity_when_read: saturated.and_then(|level| effect::untouched(level).first().copied()),
+            occupations: captured.map_or(&[], |phase| phase.occupations.as_slice()),
             pressure: RESOURCES.into_iter().filter_map(pressure).collect(),
             subscribers_work: if seconds > 0.0 { work / seconds } else { 0.0 },
             subscribers_acknowledge_late: record.terms.subscribers_acknowledge_late,

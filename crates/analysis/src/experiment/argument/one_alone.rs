@@ -5,7 +5,9 @@ use super::super::{CONTENDS, Estimate, NOTHING, Part};
 use super::{
     Argument, DECIDES, EXCLUDED, decides, effect_in_words, found, may_decide_as_well, percent, unknown,
 };
+use crate::dissection::Occupation;
 use crate::limits::{Limit, LimitKind};
+use plimsoll_stats::proportion::wilson;
 use std::ops::RangeInclusive;
 
 /// The sum of elasticities that explain about the whole time of an operation.
@@ -151,6 +153,37 @@ fn medium_in_words(own: &Part, evidence: &Evidence<'_>) -> Option<String> {
         stop * 1e3,
         all.join(", ")
     ))
+}
+
+/// Of components that stop each other, the one that calls the others and is occupied by itself nearly all the time, by a capture: they stop
+/// it, since it waits for their answers, but these take little of its time. One that has several workers may wait for some answer all the
+/// time, and nothing follows from that.
+pub(super) fn occupied_itself(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
+    let of =
+        |part: &&Part| evidence.occupations.iter().find(|own| part.components == [own.component.clone()]);
+    let all: Vec<&Occupation> = contenders.iter().map(of).collect::<Option<_>>()?;
+    let is_itself = |own: &&&Occupation| wilson(own.itself, own.looks).lo > DECIDES;
+    let own = all.iter().find(is_itself)?;
+    let is_explained = |other: &&Occupation| {
+        own.asks.contains(&other.component) && wilson(other.itself, other.looks).hi < 1.0 - DECIDES
+    };
+    let mut others = all.iter().filter(|other| !std::ptr::eq(**other, *own));
+    let part = contenders.iter().find(|part| part.components == [own.component.clone()])?;
+    if !contenders.iter().all(|part| decides(part)) || !others.clone().all(|other| is_explained(other)) {
+        return None;
+    }
+    let named: Vec<&str> = others.by_ref().map(|other| other.component.as_str()).collect();
+    let share = own.itself as f64 / own.looks as f64;
+    let interval = wilson(own.itself, own.looks);
+    let said = vec![
+        format!(
+            "stops of {} cost as much, since {} waits for answers of it",
+            named.join(" and of "),
+            part.name()
+        ),
+        format!("on the wire, {} waited for nobody for {} of the time", part.name(), percent(share)),
+    ];
+    Some(alone(part, Estimate { mean: share, ci95: Some([interval.lo, interval.hi]) }, said, evidence))
 }
 
 /// A component that decides alone, by so much; `excluded` says by what the others are not it.

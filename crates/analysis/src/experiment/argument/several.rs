@@ -73,7 +73,11 @@ pub(super) fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evid
             equal.in_words()
         ));
     }
-    let which = which_by_relays(deciding, evidence).map(|said| format!(": {said}")).unwrap_or_default();
+    let by_capture =
+        "a capture would show whether one of them is occupied itself while it calls none (--capture)";
+    let by_capture = Some(by_capture.to_owned()).filter(|_| evidence.occupations.is_empty());
+    let which: Vec<String> = which_by_relays(deciding, evidence).into_iter().chain(by_capture).collect();
+    let which = if which.is_empty() { String::new() } else { format!(": {}", which.join("; ")) };
     unknown(format!(
         "{names} decide the throughput, each of them: few operations can be between them, they share something that one has at \
          a time, or their limits are equal{which}"

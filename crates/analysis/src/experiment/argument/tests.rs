@@ -1,6 +1,7 @@
 use super::super::evidence::Used;
 use super::super::{DuringStops, Estimate, InTurn, MediumStops, Path, SmallDose, exclude_by_medium_stops};
 use super::*;
+use crate::dissection::Occupation;
 use std::collections::BTreeMap;
 
 fn part(components: &[&str], elasticity: [f64; 3]) -> Part {
@@ -120,6 +121,41 @@ fn who_may_decide_as_well_takes_the_name_away() {
     let small = || Some(SmallDose { dose: 0.1, elasticity: Estimate { mean, ci95: Some([lo, hi]) } });
     let sure = both.clone().map(|part| Part { small: small(), ..part });
     assert!(said(&evidence(&sure)).unwrap_err().contains("or their limits are equal"));
+}
+
+#[test]
+fn who_calls_the_others_and_is_occupied_itself_is_told_from_those_it_calls() {
+    let parts = [part(&["worker"], LIMITS), part(&["store"], LIMITS), part(&["queue"], LIMITS)];
+    let of = |itself: [u64; 3], asks: &[&str]| {
+        let occupation = |(name, itself): (&str, u64)| Occupation {
+            component: name.to_owned(),
+            looks: 200,
+            itself,
+            asks: if name == "worker" {
+                asks.iter().map(|&name| name.to_owned()).collect()
+            } else {
+                Vec::new()
+            },
+        };
+        let occupations =
+            ["worker", "store", "queue"].into_iter().zip(itself).map(occupation).collect::<Vec<_>>();
+        let used = BTreeMap::from([("worker".to_owned(), used(0.08))]);
+        said(&Evidence { used, occupations: &occupations, ..evidence(&parts) })
+    };
+    assert_eq!(of([178, 15, 7], &["queue", "store"]), Ok(("worker".into(), LimitKind::Waiting)));
+    for (itself, asks, why) in [
+        ([20, 170, 7], &["queue", "store"][..], "it waits for the store"),
+        ([178, 15, 7], &["store"], "why the queue stops it is not known"),
+        ([178, 150, 7], &["queue", "store"], "the store is occupied as well"),
+        ([125, 15, 7], &["queue", "store"], "for that much of the time by chance"),
+    ] {
+        let open = of(itself, asks).unwrap_err();
+        assert!(
+            open.contains("decide the throughput, each of them") && !open.contains("--capture"),
+            "{why}: {open}"
+        );
+    }
+    assert!(said(&evidence(&parts)).unwrap_err().contains("(--capture)"));
 }
 
 /// A part by its elasticities under long and medium stops.
