@@ -467,8 +467,13 @@ pub fn of(record: &RunRecord, dissection: Option<&DissectionSummary>) -> Option<
     let seen = (&parts[..], &paths[..], &in_turn[..], capacity.mean);
     let evidence = evidence::Evidence::of(seen, used, &levels, record, dissection);
     let argument = argument::argue(&evidence);
-    let faster = forecast::of(&argument.limits, &parts, capacity, &evidence);
+    let mut told = parts.clone();
+    if argument.is_by_occupation {
+        argument::share_occupation(&mut told, &argument.limits, evidence.occupations, capacity.mean);
+    }
+    let faster = forecast::of(&argument.limits, &told, capacity, &evidence);
     let used = evidence.used;
+    let mut parts = told;
     let named = |part: &Part| {
         argument.limits.is_empty() || argument.limits.iter().any(|limit| limit.names(&part.components))
     };

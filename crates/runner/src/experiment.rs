@@ -381,9 +381,9 @@ impl<'a> Experiment<'a> {
         (stop * SHORTER < long).then_some(stop)
     }
 
-    fn stopped_for_medium(&self, component: &String) -> Option<Perturbation> {
+    fn stopped_for_medium(&self, component: &str) -> Option<Perturbation> {
         self.medium_stop
-            .map(|stop| Perturbation::new(vec![component.clone()], Means::Stop, MEDIUM_SHARE, stop))
+            .map(|stop| Perturbation::new(vec![component.to_owned()], Means::Stop, MEDIUM_SHARE, stop))
     }
 
     /// Those of some components that stops slow: of a quota, they would only use what it withholds anyway.

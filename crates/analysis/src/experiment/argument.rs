@@ -6,7 +6,7 @@ mod shared_processors;
 #[cfg(test)]
 mod tests;
 
-pub use one_alone::{alone_by_medium_stops, alone_by_short_stops};
+pub use one_alone::{alone_by_medium_stops, alone_by_short_stops, share_occupation};
 pub use several::{keep_few_at_once, stop_each_other};
 pub use shared_processors::{full_processors, share_processors};
 
@@ -58,6 +58,8 @@ pub struct Argument {
     pub open: Vec<String>,
     /// Whether full processors limit.
     pub processors_are_full: bool,
+    /// Whether a component limits that calls others, by how much it is occupied itself.
+    pub is_by_occupation: bool,
 }
 
 /// Makes the argument. Each rule excludes what the ones below it would say.
@@ -120,9 +122,13 @@ fn of_components(evidence: &Evidence<'_>) -> Argument {
     };
     let contenders: Vec<&Part> = evidence.single().filter(may_decide).collect();
     if contenders.len() > 1 {
-        let by_stops = by_short_stops(&contenders, evidence);
-        let alone = by_stops.or_else(|| occupied_itself(&contenders, evidence));
-        if let Some(limit) = alone.or_else(|| pool(&contenders, evidence)) {
+        if let Some(limit) = by_short_stops(&contenders, evidence) {
+            return found(limit);
+        }
+        if let Some(limit) = occupied_itself(&contenders, evidence) {
+            return Argument { is_by_occupation: true, ..found(limit) };
+        }
+        if let Some(limit) = pool(&contenders, evidence) {
             return found(limit);
         }
     }

@@ -66,7 +66,8 @@ pub fn of(limits: &[Limit], parts: &[Part], capacity: Estimate, evidence: &Evide
         return Vec::new();
     };
     let [own_lo, own_hi] = capacity.ci95.unwrap_or([capacity.mean, capacity.mean]);
-    let others: Vec<&Part> = parts.iter().filter(|part| part.components.len() == 1 && *part != own).collect();
+    let others: Vec<&Part> =
+        parts.iter().filter(|part| part.components.len() == 1 && part.components != own.components).collect();
     let [least, most] = elasticity.ends();
     // Long stops take a little less from who waits than their dose. Where nobody else decides, the rest is the limiting part's.
     let is_all_its_own = most > NEARLY_ALL && !others.iter().any(|part| stops_others(part));

@@ -159,31 +159,54 @@ fn medium_in_words(own: &Part, evidence: &Evidence<'_>) -> Option<String> {
 /// it, since it waits for their answers, but these take little of its time. One that has several workers may wait for some answer all the
 /// time, and nothing follows from that.
 pub(super) fn occupied_itself(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
-    let of =
-        |part: &&Part| evidence.occupations.iter().find(|own| part.components == [own.component.clone()]);
+    let of = |part: &&Part| occupation(part, evidence.occupations);
     let all: Vec<&Occupation> = contenders.iter().map(of).collect::<Option<_>>()?;
-    let is_itself = |own: &&&Occupation| wilson(own.itself, own.looks).lo > DECIDES;
-    let own = all.iter().find(is_itself)?;
-    let is_explained = |other: &&Occupation| {
-        own.asks.contains(&other.component) && wilson(other.itself, other.looks).hi < 1.0 - DECIDES
-    };
-    let mut others = all.iter().filter(|other| !std::ptr::eq(**other, *own));
-    let part = contenders.iter().find(|part| part.components == [own.component.clone()])?;
-    if !contenders.iter().all(|part| decides(part)) || !others.clone().all(|other| is_explained(other)) {
+    let place = all.iter().position(|own| itself(own).ends()[0] > DECIDES)?;
+    let (part, own) = (contenders.get(place)?, all.get(place)?);
+    let others: Vec<&Occupation> =
+        all.iter().filter(|other| other.component != own.component).copied().collect();
+    let is_explained =
+        |other: &&Occupation| own.asks.contains(&other.component) && itself(other).ends()[1] < 1.0 - DECIDES;
+    if !contenders.iter().all(|part| decides(part)) || !others.iter().all(is_explained) {
         return None;
     }
-    let named: Vec<&str> = others.by_ref().map(|other| other.component.as_str()).collect();
-    let share = own.itself as f64 / own.looks as f64;
-    let interval = wilson(own.itself, own.looks);
+    let names: Vec<&str> = others.iter().map(|other| other.component.as_str()).collect();
+    let elasticity = itself(own);
     let said = vec![
+        format!("stops of {} cost as much: {} waits for their answers", names.join(" and "), part.name()),
         format!(
-            "stops of {} cost as much, since {} waits for answers of it",
-            named.join(" and of "),
-            part.name()
+            "on the wire, {} waited for nobody for {} of the time",
+            part.name(),
+            percent(elasticity.mean)
         ),
-        format!("on the wire, {} waited for nobody for {} of the time", part.name(), percent(share)),
     ];
-    Some(alone(part, Estimate { mean: share, ci95: Some([interval.lo, interval.hi]) }, said, evidence))
+    Some(alone(part, elasticity, said, evidence))
+}
+
+/// Where a component limits by how much it is occupied itself, the elasticity of each component that it waits for is its part of the time: a
+/// stop of it stops all, and tells nothing of that.
+pub fn share_occupation(parts: &mut [Part], limits: &[Limit], occupations: &[Occupation], capacity: f64) {
+    let named = |part: &Part| limits.iter().any(|limit| limit.names(&part.components));
+    for part in parts.iter_mut().filter(|part| part.components.len() == 1 && decides(part)) {
+        let Some(elasticity) = occupation(part, occupations).map(itself) else { continue };
+        part.elasticity = elasticity;
+        if !named(part) {
+            part.at_least = part.at_least.max(capacity / elasticity.ends()[1]);
+            part.capacity = None;
+        }
+    }
+    parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
+}
+
+fn occupation<'a>(part: &Part, occupations: &'a [Occupation]) -> Option<&'a Occupation> {
+    occupations.iter().find(|own| part.components == [own.component.clone()])
+}
+
+/// The part of the time for which a component was occupied itself.
+fn itself(occupation: &Occupation) -> Estimate {
+    let Occupation { itself, looks, .. } = *occupation;
+    let interval = wilson(itself, looks);
+    Estimate { mean: itself as f64 / looks.max(1) as f64, ci95: Some([interval.lo, interval.hi]) }
 }
 
 /// A component that decides alone, by so much; `excluded` says by what the others are not it.

@@ -143,6 +143,24 @@ fn who_calls_the_others_and_is_occupied_itself_is_told_from_those_it_calls() {
         said(&Evidence { used, occupations: &occupations, ..evidence(&parts) })
     };
     assert_eq!(of([178, 15, 7], &["queue", "store"]), Ok(("worker".into(), LimitKind::Waiting)));
+    let mut told = parts.clone();
+    let occupations = ["worker", "store", "queue"].map(|name| Occupation {
+        component: name.to_owned(),
+        looks: 200,
+        itself: if name == "worker" { 178 } else { 10 },
+        asks: Vec::new(),
+    });
+    let limit = Limit {
+        component: Some("worker".to_owned()),
+        components: Vec::new(),
+        kind: LimitKind::Waiting,
+        evidence: Vec::new(),
+        elasticity: None,
+    };
+    share_occupation(&mut told, &[limit], &occupations, 100.0);
+    let means: Vec<(String, f64)> = told.iter().map(|part| (part.name(), part.elasticity.mean)).collect();
+    assert_eq!(means, [("worker".into(), 0.89), ("store".into(), 0.05), ("queue".into(), 0.05)]);
+    assert!(told[1].at_least > 1000.0, "who works for 5 % of the time allows twenty times as much: {told:?}");
     for (itself, asks, why) in [
         ([20, 170, 7], &["queue", "store"][..], "it waits for the store"),
         ([178, 15, 7], &["store"], "why the queue stops it is not known"),
