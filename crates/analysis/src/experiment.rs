@@ -55,6 +55,8 @@ const HIDDEN: f64 = 0.375;
 const HIDDEN_SPREAD: f64 = 0.455;
 /// Most of a stop that waits hide: stops are at least six times as long as an operation alone.
 const MOST_HIDDEN: f64 = 1.0 / 6.0;
+/// The same of medium stops, which are four times as long.
+const MOST_HIDDEN_IN_MEDIUM: f64 = 0.25;
 /// The length of stops that are short beside an operation.
 pub const SHORT_STOP: Nanos = Nanos::from_millis(1);
 /// Stops that are shorter than the longest ones by this factor are of another kind.
@@ -172,10 +174,10 @@ pub struct MediumStops {
 }
 
 impl MediumStops {
-    /// Whether they leave it open to which side of what separates a part that limits from one that does not it belongs.
+    /// Whether more of them could show that a part does not limit, or that it may.
     fn is_open(self) -> bool {
         let [lo, hi] = self.elasticity.ends();
-        hi > NOTHING && lo < CONTENDS
+        [NOTHING, CONTENDS].iter().any(|bound| lo < *bound && *bound < hi)
     }
 }
 
@@ -386,7 +388,13 @@ pub fn share_something(levels: &[&LevelRecord]) -> Vec<String> {
         let is_it = |part: &&Part| part.components == [name.clone()];
         parts.iter().find(is_it).is_some_and(argument::decides)
     };
-    let is_it = |own: &InTurn| (own.loses_all() || own.is_exclusive()) && own.components.iter().any(decides);
+    let loses_medium = |name: &String| {
+        let own = parts.iter().find(|part| part.components == [name.clone()]);
+        own.is_none_or(argument::loses_medium_stops)
+    };
+    let is_shared =
+        |own: &InTurn| own.is_exclusive() || own.loses_all() && own.components.iter().all(loses_medium);
+    let is_it = |own: &InTurn| is_shared(own) && own.components.iter().any(decides);
     in_turn::of(levels, &[]).into_iter().find(is_it).map(|own| own.components).unwrap_or_default()
 }
 
@@ -469,7 +477,7 @@ pub fn of(record: &RunRecord, dissection: Option<&DissectionSummary>) -> Option<
     let argument = argument::argue(&evidence);
     let mut told = parts.clone();
     if argument.is_by_occupation {
-        argument::share_occupation(&mut told, &argument.limits, evidence.occupations, capacity.mean);
+        argument::share_occupation(&mut told, &argument.limits, &evidence);
     }
     let faster = forecast::of(&argument.limits, &told, capacity, &evidence);
     let used = evidence.used;
@@ -538,8 +546,10 @@ fn exclude_by_medium_stops(parts: &mut [Part], capacity: Estimate) {
         let Some(MediumStops { elasticity, dose, .. }) = part.under_medium_stops else { continue };
         if part.components != name {
             part.small = Some(SmallDose { dose, elasticity });
+            // Waits may go on in a part of each stop.
+            let surely = dose * (1.0 - MOST_HIDDEN_IN_MEDIUM);
             let most = elasticity.ends()[1].clamp(0.0, 1.0);
-            part.at_least = part.at_least.max(capacity.mean / (1.0 - dose + most * dose));
+            part.at_least = part.at_least.max(capacity.mean / (1.0 - surely + most * dose));
             (part.elasticity, part.dose, part.capacity) = (elasticity, dose, None);
         }
     }

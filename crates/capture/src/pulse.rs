@@ -7,6 +7,7 @@ use crate::request::Asking;
 use plimsoll_model::Nanos;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// How long a slot is.
 pub const SLOT: Nanos = Nanos::from_millis(100);
@@ -52,8 +53,8 @@ pub struct Pulse {
     parties: FxHashMap<Party, Beats>,
     /// Who asks whom: requests made less requests answered.
     waits: FxHashMap<(Party, Party), Track>,
-    /// The same with requests that may wait for something new, such as for the next message of a queue.
-    polls: FxHashMap<(Party, Party), Track>,
+    /// The same of all requests, those that may wait for something new included, each until its answer is there as a whole.
+    under_way: FxHashMap<(Party, Party), Track>,
     /// When the host that has the capture is known to have been awake.
     awake: Track,
 }
@@ -80,15 +81,12 @@ impl Pulse {
         }
         let Some(response) = exchange.response else { return };
         self.said(response.first, asked, None);
-        let (Some(begin), Some(end)) = (self.slot(begin), self.slot(response.first)) else { return };
-        if begin < end {
-            let all = if exchange.asking == Asking::Now { &mut self.waits } else { &mut self.polls };
-            if all.len() < PAIRS || all.contains_key(&(asker, asked)) {
-                let track = all.entry((asker, asked)).or_default();
-                track.add(begin, 1);
-                track.add(end, -1);
-            }
+        let slots = [begin, response.first, response.last].map(|at| self.slot(at));
+        let [Some(begin), Some(answered), Some(end)] = slots else { return };
+        if exchange.asking == Asking::Now {
+            count(&mut self.waits, (asker, asked), begin..answered);
         }
+        count(&mut self.under_way, (asker, asked), begin..end);
     }
 
     /// A message that is neither request nor response.
@@ -154,7 +152,7 @@ impl Pulse {
             }
         }
         self.awake.merge(&other.awake, later);
-        for (all, others) in [(&mut self.waits, &other.waits), (&mut self.polls, &other.polls)] {
+        for (all, others) in [(&mut self.waits, &other.waits), (&mut self.under_way, &other.under_way)] {
             for (pair, track) in others {
                 if all.len() < PAIRS || all.contains_key(pair) {
                     all.entry(*pair).or_default().merge(track, later);
@@ -179,15 +177,15 @@ impl Pulse {
 
     /// Who waits for whom: how many requests wait at the beginning of each slot.
     pub fn waiting(&self) -> BTreeMap<(Party, Party), Vec<u32>> {
-        self.under_way(&self.waits)
+        self.sums(&self.waits)
     }
 
-    /// The same of requests that may wait for something new.
-    pub fn polling(&self) -> BTreeMap<(Party, Party), Vec<u32>> {
-        self.under_way(&self.polls)
+    /// How many requests of all kinds are under way at the beginning of each slot.
+    pub fn under_way(&self) -> BTreeMap<(Party, Party), Vec<u32>> {
+        self.sums(&self.under_way)
     }
 
-    fn under_way(&self, tracks: &FxHashMap<(Party, Party), Track>) -> BTreeMap<(Party, Party), Vec<u32>> {
+    fn sums(&self, tracks: &FxHashMap<(Party, Party), Track>) -> BTreeMap<(Party, Party), Vec<u32>> {
         let length = self.length();
         let of = |track: &Track| {
             let mut sum = 0_i32;
@@ -203,12 +201,27 @@ impl Pulse {
 
     /// Whether there were so few pairs that none was left out.
     pub fn tells_all_pairs(&self) -> bool {
-        self.waits.len() < PAIRS && self.polls.len() < PAIRS
+        self.waits.len() < PAIRS
     }
 
-    fn length(&self) -> usize {
+    /// The same of requests of all kinds.
+    pub fn tells_all_under_way(&self) -> bool {
+        self.under_way.len() < PAIRS
+    }
+
+    /// How many slots there are.
+    pub fn length(&self) -> usize {
         let beats = self.parties.values().flat_map(|beats| [beats.said.0.len(), beats.heard.0.len()]);
-        let under_way = self.waits.values().chain(self.polls.values()).map(|track| track.0.len());
+        let under_way = self.waits.values().chain(self.under_way.values()).map(|track| track.0.len());
         beats.chain(under_way).max().unwrap_or(0)
+    }
+}
+
+/// A request of one party at another was under way in some slots; nothing of one that began and ended in the same.
+fn count(all: &mut FxHashMap<(Party, Party), Track>, pair: (Party, Party), slots: Range<usize>) {
+    if slots.start < slots.end && (all.len() < PAIRS || all.contains_key(&pair)) {
+        let track = all.entry(pair).or_default();
+        track.add(slots.start, 1);
+        track.add(slots.end, -1);
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! First one operation at a time, which tells how long a stop must be for a component that only waits to lose time by it. Then many
 //! at a time, which tells how many come to their end in a second. Then each part of the platform is slowed by much, the paths to those
-//! that may decide are delayed where relays stand there, these are stopped shortly and in turn, and those of which that leaves the answer
-//! open are slowed by little, alone and in pairs: always in blocks in random order with untouched ones between, while so many operations are in flight that nobody else
-//! runs out of work during a stop. Last, what computes is slowed under a load that leaves room, for latency (docs/why.md).
+//! that may decide are delayed where relays stand there, these get short and medium stops and stops in turn, and those of which that
+//! leaves the answer open are slowed by little, alone and in pairs: always in blocks in random order with untouched ones between, while
+//! so many operations are in flight that nobody else runs out of work during a stop. Last, what computes is slowed under a load that
+//! leaves room, for latency (docs/why.md).
 
 mod blocks;
 mod conductor;
@@ -69,6 +70,8 @@ const MEASURED_SMALL: u16 = 40;
 const MEASURED_AT_LEAST: u16 = 20;
 /// Levels with long stops after the one with the large dose, at most: what is not known by then has its interval.
 const MOST_FURTHER: usize = 5;
+/// Levels with shorter stops or stops in turn alone beside them, at most.
+const MOST_OTHER: usize = 2;
 /// The share of the time for the large dose; what it leaves belongs to the small one.
 const FOR_LARGE: f64 = 0.5;
 /// Short stops slow what computes; a wait goes on meanwhile.
@@ -362,13 +365,16 @@ impl<'a> Experiment<'a> {
         let are_medium = are_several && known.is_empty();
         let short = contenders.iter().filter(|_| are_short).cloned().map(stopped_shortly);
         let medium = contenders.iter().filter(|_| are_medium);
-        let shorter: Vec<Perturbation> =
-            short.chain(medium.filter_map(|name| self.stopped_for_medium(name))).collect();
-        match measures {
-            Some((stop, in_flight)) if !shorter.is_empty() => {
-                self.further(&shorter, (stop, in_flight, left), 1)
-            }
+        let short: Vec<Perturbation> = short.collect();
+        let medium = medium.filter_map(|name| self.stopped_for_medium(name));
+        let both: Vec<Perturbation> = short.iter().cloned().chain(medium).collect();
+        let of = |stops: &[Perturbation]| match measures {
+            Some((stop, in_flight)) if !stops.is_empty() => self.further(stops, (stop, in_flight, left), 1),
             _ => Step::Over(None),
+        };
+        match of(&both) {
+            Step::Over(_) => of(&short),
+            level => level,
         }
     }
 
@@ -411,7 +417,8 @@ impl<'a> Experiment<'a> {
         let mut perturbations: Vec<Perturbation> = self.parts.iter().filter_map(of).collect();
         let is_open = |own: &Perturbation| open.iter().any(|effect| effect.components == own.components);
         let unsettled = experiment::unsettled(&[large]).into_iter().filter(|own| !is_open(own));
-        perturbations.extend(unsettled.filter(|own| !has_any(&own.components, known)));
+        let is_known = |own: &Perturbation| has_any(&own.components, known) || has_any(&own.components, &fed);
+        perturbations.extend(unsettled.filter(|own| !is_known(own)));
         if perturbations.is_empty() {
             return self.again(done, known, left);
         }
@@ -438,7 +445,8 @@ impl<'a> Experiment<'a> {
         let [large, further @ ..] = slowed else { return Step::Over(None) };
         // Shorter stops and those in turn ask something else.
         let is_long = |level: &&&LevelRecord| !stops_shorter(level, large) && !stops_in_turn(level);
-        if further.iter().filter(is_long).count() >= MOST_FURTHER {
+        let long = further.iter().filter(is_long).count();
+        if long >= MOST_FURTHER || further.len() >= MOST_FURTHER + MOST_OTHER {
             return Step::Over(None);
         }
         let mut wanted = if slowed.len() > 1 { experiment::unsettled(slowed) } else { Vec::new() };

@@ -22,26 +22,18 @@ pub struct Occupation {
     /// How often it was looked who waits for whom, ten times a second.
     pub looks: u64,
     /// Looks at which it had no request under way at somebody else, and somebody had one at it; of one that nobody ever asks, all at which it
-    /// had none. Requests that may wait for something new count, too.
+    /// had none, whether it worked or had nothing to do. Requests that may wait for something new count, too.
     pub itself: u64,
     /// Whom it asked.
     pub asks: Vec<String>,
 }
 
-/// The looks at a phase.
-struct Looks<'a> {
-    pulse: &'a Pulse,
-    slots: Vec<usize>,
-}
-
-/// The looks at a phase that has an end; `None` where there are too few, or where not all pairs are known.
-fn looks<'a>(pulse: &'a Pulse, phases: &Phases, number: u16) -> Option<Looks<'a>> {
+/// The looks at a phase that has an end, by their slots; `None` where there are too few.
+fn looks(pulse: &Pulse, phases: &Phases, number: u16) -> Option<Vec<usize>> {
     let (phase, next) = (phases.get(number)?, phases.get(number.saturating_add(1))?);
-    let beats = pulse.beats_by_party();
-    let length = beats.values().next().map_or(0, Vec::len);
-    let slots: Vec<usize> =
-        (0..length).filter(|&slot| (phase.begin..next.begin).contains(&pulse.begin(slot))).collect();
-    (pulse.tells_all_pairs() && slots.len() >= FEWEST).then_some(Looks { pulse, slots })
+    let within = |&slot: &usize| (phase.begin..next.begin).contains(&pulse.begin(slot));
+    let slots: Vec<usize> = (0..pulse.length()).filter(within).collect();
+    (slots.len() >= FEWEST).then_some(slots)
 }
 
 /// The share of a phase in which each component had a request of its own under way; none where that cannot be told. The
@@ -52,7 +44,8 @@ pub(super) fn asking(
     number: u16,
     components: &Components,
 ) -> BTreeMap<String, f64> {
-    let Some(Looks { slots, .. }) = looks(pulse, phases, number) else { return BTreeMap::new() };
+    let slots = looks(pulse, phases, number).filter(|_| pulse.tells_all_pairs());
+    let Some(slots) = slots else { return BTreeMap::new() };
     let waiting = pulse.waiting();
     let share = |party: &Party| {
         let asks =
@@ -69,9 +62,9 @@ pub(super) fn occupations(
     number: u16,
     components: &Components,
 ) -> Vec<Occupation> {
-    let Some(Looks { pulse, slots }) = looks(pulse, phases, number) else { return Vec::new() };
-    let under_way: Vec<((Party, Party), Vec<u32>)> =
-        pulse.waiting().into_iter().chain(pulse.polling()).collect();
+    let slots = looks(pulse, phases, number).filter(|_| pulse.tells_all_under_way());
+    let Some(slots) = slots else { return Vec::new() };
+    let under_way = pulse.under_way();
     let is_within = |track: &Vec<u32>| slots.iter().any(|&slot| is_at(track, slot));
     let pairs: Vec<_> = under_way.iter().filter(|(_, track)| is_within(track)).collect();
     let of_party = |party: &Party| {

@@ -7,7 +7,7 @@ mod shared_processors;
 mod tests;
 
 pub use one_alone::{alone_by_medium_stops, alone_by_short_stops, share_occupation};
-pub use several::{keep_few_at_once, stop_each_other};
+pub use several::{keep_few_at_once, loses_medium_stops, stop_each_other};
 pub use shared_processors::{full_processors, share_processors};
 
 use super::evidence::Evidence;
@@ -125,11 +125,11 @@ fn of_components(evidence: &Evidence<'_>) -> Argument {
         if let Some(limit) = by_short_stops(&contenders, evidence) {
             return found(limit);
         }
-        if let Some(limit) = occupied_itself(&contenders, evidence) {
-            return Argument { is_by_occupation: true, ..found(limit) };
-        }
         if let Some(limit) = pool(&contenders, evidence) {
             return found(limit);
+        }
+        if let Some(limit) = occupied_itself(&contenders, evidence) {
+            return Argument { is_by_occupation: true, ..found(limit) };
         }
     }
     if let Some(limit) = by_turns(&contenders, evidence) {

@@ -61,6 +61,10 @@ pub struct Evidence<'a> {
     pub capacity_when_read: Option<f64>,
     /// Who was occupied by itself meanwhile, by a capture.
     pub occupations: &'a [Occupation],
+    /// Mean seconds that a message alone stays in each component, by a capture.
+    pub stays: BTreeMap<&'a str, f64>,
+    /// Whether there is a capture.
+    pub is_captured: bool,
     /// Share of the time in which some process of the host waited for something that is no processor, while nothing was slowed.
     pub pressure: Vec<(&'static str, f64)>,
 }
@@ -121,10 +125,15 @@ impl<'a> Evidence<'a> {
         dissection: Option<&'a DissectionSummary>,
     ) -> Evidence<'a> {
         let saturated = saturated(record);
-        let captured = saturated.zip(dissection).and_then(|(level, dissection)| {
-            let name = level::phase(&level.start);
-            dissection.phases.iter().find(|phase| phase.name == name)
-        });
+        let is_alone = |level: &&LevelRecord| level.start.stage() == Some(Stage::Alone);
+        let phase_of = |level: Option<&LevelRecord>| {
+            let name = level::phase(&level?.start);
+            dissection?.phases.iter().find(|phase| phase.name == name)
+        };
+        let captured = phase_of(saturated);
+        let of_alone = phase_of(record.experiment.iter().find(is_alone));
+        let stays = of_alone.iter().flat_map(|phase| &phase.traces.residences);
+        let stays = stays.filter_map(|hop| Some((hop.component.as_str(), hop.times.mean?))).collect();
         let pressure = |(quantity, what): (&str, &'static str)| {
             let span = usage::hold(&saturated?.start);
             let own = record
@@ -166,7 +175,6 @@ impl<'a> Evidence<'a> {
             let is_whole = level.samples.iter().flatten().count() == usize::from(level.start.samples);
             level.samples.iter().flatten().filter(|_| is_whole).for_each(|sample| counts += sample.counts);
         }
-        let is_alone = |level: &&LevelRecord| level.start.stage() == Some(Stage::Alone);
         let samples =
             record.experiment.iter().filter(is_alone).flat_map(|level| level.samples.iter().flatten());
         let mut alone = Counts::default();
@@ -189,6 +197,8 @@ impl<'a> Evidence<'a> {
             capacity,
             capacity_when_read: saturated.and_then(|level| effect::untouched(level).first().copied()),
             occupations: captured.map_or(&[], |phase| phase.occupations.as_slice()),
+            stays,
+            is_captured: dissection.is_some(),
             pressure: RESOURCES.into_iter().filter_map(pressure).collect(),
             subscribers_work: if seconds > 0.0 { work / seconds } else { 0.0 },
             subscribers_acknowledge_late: record.terms.subscribers_acknowledge_late,

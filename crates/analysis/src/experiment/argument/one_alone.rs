@@ -7,11 +7,14 @@ use super::{
 };
 use crate::dissection::Occupation;
 use crate::limits::{Limit, LimitKind};
+use plimsoll_model::Nanos;
 use plimsoll_stats::proportion::wilson;
 use std::ops::RangeInclusive;
 
 /// The sum of elasticities that explain about the whole time of an operation.
 const WHOLE: RangeInclusive<f64> = 0.7..=1.4;
+/// By so much the time for which a component is occupied may differ from what follows from the stay of a message alone.
+const STAYS: f64 = 0.25;
 /// A part that uses less than this of a processor, and does not wait for one, is occupied by something else.
 const IDLE: f64 = 0.5;
 /// A part that uses less than this of a processor hardly computes.
@@ -149,35 +152,41 @@ fn medium_in_words(own: &Part, evidence: &Evidence<'_>) -> Option<String> {
     let named = |(part, own): &(&Part, Estimate)| format!("{} {:.2}", part.name(), own.mean);
     let all: Vec<String> = under_stops(&single, medium)?.iter().map(named).collect();
     Some(format!(
-        "with stops of {:.0} ms, elasticities are {}: what is in hand behind the others lasts longer",
+        "with stops of {:.0} ms, elasticities are {}: the others lose nothing by stops that are over so soon",
         stop * 1e3,
         all.join(", ")
     ))
 }
 
-/// Of components that stop each other, the one that calls the others and is occupied by itself nearly all the time, by a capture: they stop
-/// it, since it waits for their answers, but these take little of its time. One that has several workers may wait for some answer all the
-/// time, and nothing follows from that.
+/// Of components that stop each other, the one that calls the others and is occupied itself nearly all the time, by a capture: they stop it,
+/// since it waits for their answers, but these take little of its time. That it only waits for something that is no request, such as for a
+/// next attempt, is excluded by the time that a message alone stays in it: at the rate that is done, this is as much of the time. One that has
+/// several workers may wait for some answer all the time, and nothing follows from that.
 pub(super) fn occupied_itself(contenders: &[&Part], evidence: &Evidence<'_>) -> Option<Limit> {
-    let of = |part: &&Part| occupation(part, evidence.occupations);
+    let of = |part: &&Part| occupation(part, evidence);
     let all: Vec<&Occupation> = contenders.iter().map(of).collect::<Option<_>>()?;
     let place = all.iter().position(|own| itself(own).ends()[0] > DECIDES)?;
     let (part, own) = (contenders.get(place)?, all.get(place)?);
+    let elasticity = itself(own);
+    let stay = evidence.stays.get(own.component.as_str())?;
+    let is_by_stay = (elasticity.mean / (stay * evidence.capacity) - 1.0).abs() < STAYS;
     let others: Vec<&Occupation> =
         all.iter().filter(|other| other.component != own.component).copied().collect();
     let is_explained =
         |other: &&Occupation| own.asks.contains(&other.component) && itself(other).ends()[1] < 1.0 - DECIDES;
-    if !contenders.iter().all(|part| decides(part)) || !others.iter().all(is_explained) {
+    let all_decide = contenders.iter().all(|part| decides(part));
+    if !all_decide || !others.iter().all(is_explained) || !is_by_stay || !evidence.is_steady() {
         return None;
     }
     let names: Vec<&str> = others.iter().map(|other| other.component.as_str()).collect();
-    let elasticity = itself(own);
     let said = vec![
         format!("stops of {} cost as much: {} waits for their answers", names.join(" and "), part.name()),
         format!(
-            "on the wire, {} waited for nobody for {} of the time",
+            "on the wire, {} had no request under way for {} of the time. As much follows from the {} that a message alone stays in it. \
+             Its elasticity is that part of the time",
             part.name(),
-            percent(elasticity.mean)
+            percent(elasticity.mean),
+            Nanos::from_secs_f64(*stay)
         ),
     ];
     Some(alone(part, elasticity, said, evidence))
@@ -185,21 +194,18 @@ pub(super) fn occupied_itself(contenders: &[&Part], evidence: &Evidence<'_>) -> 
 
 /// Where a component limits by how much it is occupied itself, the elasticity of each component that it waits for is its part of the time: a
 /// stop of it stops all, and tells nothing of that.
-pub fn share_occupation(parts: &mut [Part], limits: &[Limit], occupations: &[Occupation], capacity: f64) {
+pub fn share_occupation(parts: &mut [Part], limits: &[Limit], evidence: &Evidence<'_>) {
     let named = |part: &Part| limits.iter().any(|limit| limit.names(&part.components));
     for part in parts.iter_mut().filter(|part| part.components.len() == 1 && decides(part)) {
-        let Some(elasticity) = occupation(part, occupations).map(itself) else { continue };
+        let Some(elasticity) = occupation(part, evidence).map(itself) else { continue };
         part.elasticity = elasticity;
-        if !named(part) {
-            part.at_least = part.at_least.max(capacity / elasticity.ends()[1]);
-            part.capacity = None;
-        }
+        part.capacity = part.capacity.filter(|_| named(part));
     }
     parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
 }
 
-fn occupation<'a>(part: &Part, occupations: &'a [Occupation]) -> Option<&'a Occupation> {
-    occupations.iter().find(|own| part.components == [own.component.clone()])
+fn occupation<'a>(part: &Part, evidence: &Evidence<'a>) -> Option<&'a Occupation> {
+    evidence.occupations.iter().find(|own| part.components == [own.component.clone()])
 }
 
 /// The part of the time for which a component was occupied itself.

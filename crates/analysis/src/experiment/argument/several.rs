@@ -52,7 +52,7 @@ fn share_something(in_turn: &InTurn, contenders: &[&Part], evidence: &Evidence<'
 
 /// Whether a component surely loses most of medium stops, if it had some. If not, long ones outlast what is in hand behind it, and that another
 /// one cannot work meanwhile says nothing of both.
-fn loses_medium_stops(part: &Part) -> bool {
+pub fn loses_medium_stops(part: &Part) -> bool {
     part.under_medium_stops.is_none_or(|medium| medium.elasticity.ends()[0] > CONTENDS)
 }
 
@@ -73,9 +73,8 @@ pub(super) fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evid
             equal.in_words()
         ));
     }
-    let by_capture =
-        "a capture would show whether one of them is occupied itself while it calls none (--capture)";
-    let by_capture = Some(by_capture.to_owned()).filter(|_| evidence.occupations.is_empty());
+    let by_capture = "a capture may show that one of them is occupied itself while it calls none (--capture)";
+    let by_capture = Some(by_capture.to_owned()).filter(|_| !evidence.is_captured);
     let which: Vec<String> = which_by_relays(deciding, evidence).into_iter().chain(by_capture).collect();
     let which = if which.is_empty() { String::new() } else { format!(": {}", which.join("; ")) };
     unknown(format!(
