@@ -354,6 +354,16 @@ pub fn open_by_medium_stops(levels: &[&LevelRecord]) -> Vec<String> {
     open.flat_map(|part| part.components.clone()).collect()
 }
 
+/// The components that may decide and had no small dose, by their effects under the large one.
+pub fn open_without_small_dose(levels: &[&LevelRecord]) -> Vec<Effect> {
+    let parts = parts(levels, &[], Estimate::of(1.0, None));
+    let is_open = |part: &&Part| part.small.is_none() && part.elasticity.ends()[1] > CONTENDS;
+    let open: Vec<&Part> = parts.iter().filter(is_open).collect();
+    let mut effects = effect::of(levels.get(..1).unwrap_or_default(), &[]);
+    effects.retain(|effect| open.iter().any(|part| part.components == effect.components));
+    effects
+}
+
 /// The components that medium stops have shown to feed the one that limits, and not to limit.
 pub fn excluded_by_medium_stops(levels: &[&LevelRecord]) -> Vec<String> {
     let parts = parts(levels, &[], Estimate::of(1.0, None));

@@ -410,11 +410,7 @@ impl<'a> Experiment<'a> {
         let mut open = experiment::open(large);
         let fed = experiment::excluded_by_medium_stops(done);
         open.retain(|effect| !has_any(&effect.components, known) && !has_any(&effect.components, &fed));
-        let of = |part: &Slowable| {
-            let effect = open.iter().find(|effect| effect.components == [part.component.clone()])?;
-            Some(self.slowed(part, small_dose(effect), stop))
-        };
-        let mut perturbations: Vec<Perturbation> = self.parts.iter().filter_map(of).collect();
+        let mut perturbations = self.by_little(&open, stop);
         let is_open = |own: &Perturbation| open.iter().any(|effect| effect.components == own.components);
         let unsettled = experiment::unsettled(&[large]).into_iter().filter(|own| !is_open(own));
         let is_known = |own: &Perturbation| has_any(&own.components, known) || has_any(&own.components, &fed);
@@ -440,6 +436,15 @@ impl<'a> Experiment<'a> {
         }
     }
 
+    /// Components slowed by as little as their effects under a large dose allow.
+    fn by_little(&self, large: &[Effect], stop: Nanos) -> Vec<Perturbation> {
+        let of = |part: &Slowable| {
+            let effect = large.iter().find(|effect| effect.components == [part.component.clone()])?;
+            Some(self.slowed(part, small_dose(effect), stop))
+        };
+        self.parts.iter().filter_map(of).collect()
+    }
+
     /// Those that may decide together, in pairs and by short stops, once; and the perturbations whose effect is not known well enough.
     fn again(&self, slowed: &[&LevelRecord], known: &[String], left: Nanos) -> Step {
         let [large, further @ ..] = slowed else { return Step::Over(None) };
@@ -463,9 +468,14 @@ impl<'a> Experiment<'a> {
             wanted.extend(medium);
         }
         let measures = large.start.longest_stop().zip(large.start.load.in_flight());
-        let (Some((stop, in_flight)), false) = (measures, wanted.is_empty()) else {
+        let Some((stop, in_flight)) = measures else { return Step::Over(None) };
+        // Medium stops may have excluded them until more was known.
+        let mut open = experiment::open_without_small_dose(slowed);
+        open.retain(|effect| !has_any(&effect.components, known));
+        wanted.extend(self.by_little(&open, stop));
+        if wanted.is_empty() {
             return Step::Over(None);
-        };
+        }
         match self.further(&wanted, (stop, in_flight, left), slowed.len()) {
             // What is known by then has its interval.
             Step::Over(_) => Step::Over(None),
