@@ -179,6 +179,11 @@ impl MediumStops {
         let [lo, hi] = self.elasticity.ends();
         [NOTHING, CONTENDS].iter().any(|bound| lo < *bound && *bound < hi)
     }
+
+    /// Whether the part may lose nothing by them.
+    fn may_exclude(self) -> bool {
+        self.elasticity.ends()[0] < NOTHING
+    }
 }
 
 impl Part {
@@ -350,7 +355,10 @@ pub fn open_by_medium_stops(levels: &[&LevelRecord]) -> Vec<String> {
     };
     let slow: Vec<&Part> = single.into_iter().filter(slows).collect();
     let is_open = |part: &&&Part| part.under_medium_stops.is_none_or(MediumStops::is_open);
-    let open = slow.iter().filter(is_open).filter(|_| slow.len() > 1);
+    // Where all of them lose such stops, more of these exclude nobody.
+    let may_exclude = |part: &&Part| part.under_medium_stops.is_none_or(MediumStops::may_exclude);
+    let is_worth_while = slow.len() > 1 && slow.iter().any(may_exclude);
+    let open = slow.iter().filter(is_open).filter(|_| is_worth_while);
     open.flat_map(|part| part.components.clone()).collect()
 }
 

@@ -1,9 +1,11 @@
 //! Several components that limit together: few operations can be between them, or they share what one has at a time.
 
 use super::super::evidence::Evidence;
-use super::super::{CONTENDS, InTurn, Part, Path};
+use super::super::{InTurn, Part, Path};
 use super::one_alone::excluded;
-use super::{Argument, DECIDES, decides, effect_in_words, may_decide_as_well, stops_others, unknown};
+use super::{
+    Argument, DECIDES, EXCLUDED, decides, effect_in_words, may_decide_as_well, stops_others, unknown,
+};
 use crate::limits::{Limit, LimitKind};
 
 /// What the elasticities of components that stop each other do not mean, for people.
@@ -50,10 +52,10 @@ fn share_something(in_turn: &InTurn, contenders: &[&Part], evidence: &Evidence<'
     in_turn.is_exclusive().then_some(limit)
 }
 
-/// Whether a component surely loses most of medium stops, if it had some. If not, long ones outlast what is in hand behind it, and that another
-/// one cannot work meanwhile says nothing of both.
+/// Whether a component surely loses a good part of medium stops, if it had some. If not, long ones outlast what is in hand behind it, and that
+/// another one cannot work meanwhile says nothing of both.
 pub fn loses_medium_stops(part: &Part) -> bool {
-    part.under_medium_stops.is_none_or(|medium| medium.elasticity.ends()[0] > CONTENDS)
+    part.under_medium_stops.is_none_or(|medium| medium.elasticity.ends()[0] > EXCLUDED)
 }
 
 /// Several components decide, and it was not shown that they share something.

@@ -211,7 +211,7 @@ fn medium_stops_tell_the_limit_from_those_that_feed_it() {
         let [limit] = &argument.limits[..] else { return Err(argument.open.join("; ")) };
         Ok((limit.name(), limit.kind, limit.evidence.join("; "), parts[1].elasticity.mean, parts[1].at_least))
     };
-    let [most, some, none] = [[0.8, 0.87, 0.94], [0.3, 0.4, 0.5], [-0.03, 0.0, 0.03]];
+    let [most, some, none] = [[0.8, 0.87, 0.94], [0.2, 0.3, 0.4], [-0.03, 0.0, 0.03]];
     let (name, kind, why, worker, at_least) = of(most, none).unwrap();
     assert_eq!((name.as_str(), kind, worker), ("a", LimitKind::Waiting, 0.0));
     assert!(
