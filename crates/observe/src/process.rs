@@ -4,6 +4,7 @@ pub(crate) mod reading;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ComponentUsage;
+use procfs::ProcError;
 use procfs::process::{Process, Stat};
 use reading::Reading;
 
@@ -57,11 +58,17 @@ impl ProcessSampler {
             beside_load: false,
             stopped: family.iter().all(|(_, stat)| matches!(stat.state, 'T' | 't')),
             rss: family.iter().map(|(_, stat)| stat.rss * page).sum(),
-            descriptors: family
-                .iter()
-                .map(|(process, _)| process.fd_count().ok().map(|count| count as u64))
-                .sum(),
+            descriptors: family.iter().map(|(process, _)| descriptors_of(process)).sum(),
         })
+    }
+}
+
+/// The open descriptors of a process, none of one that has ended since it was found; `None` where they may not be read.
+fn descriptors_of(process: &Process) -> Option<u64> {
+    match process.fd_count() {
+        Ok(count) => Some(count as u64),
+        Err(ProcError::NotFound(_)) => Some(0),
+        Err(_) => None,
     }
 }
 
@@ -159,6 +166,16 @@ mod tests {
         let usage = again(&mut sampler);
         assert!(usage.cpu >= Nanos::from_millis(19), "{usage:?}");
         assert!(usage.rss > 100_000 && usage.descriptors.is_some_and(|count| count >= 3), "{usage:?}");
+    }
+
+    #[test]
+    fn a_process_that_has_ended_meanwhile_has_no_descriptors() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::new(child.id() as i32).unwrap();
+        assert!(descriptors_of(&process).is_some_and(|count| count >= 3));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(descriptors_of(&process), Some(0));
     }
 
     #[test]
