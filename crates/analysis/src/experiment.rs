@@ -40,8 +40,8 @@ pub use latency::{Latency, LatencyPart};
 pub use path::Path;
 pub use questions::{
     all_contenders, compute_all_the_time, contenders, excluded_by_medium_stops, limited_by_path, open,
-    open_by_medium_stops, open_processors, open_without_small_dose, processors_limit, several_surely_contend,
-    share_something, short_stops_tell, unsettled, used_up_quotas,
+    open_by_medium_stops, open_in_turn, open_processors, open_without_small_dose, processors_limit,
+    several_surely_contend, share_something, short_stops_tell, unsettled, used_up_quotas,
 };
 
 /// A part whose elasticity is surely below this does not limit.
@@ -196,6 +196,11 @@ impl Part {
     /// Its name for people.
     pub fn name(&self) -> String {
         if self.components.is_empty() { "the processors".to_owned() } else { self.components.join(" and ") }
+    }
+
+    /// What it can do by itself at most, as a multiple of what the platform does.
+    fn can(&self, capacity: f64) -> f64 {
+        self.capacity.map_or(f64::INFINITY, |own| own.ends()[1] / capacity)
     }
 
     /// Corrects the elasticity of a stopped component for waits that go on in its stops, and widens its interval by what is not known of them.
@@ -371,6 +376,14 @@ fn parts(levels: &[&LevelRecord], doses: &[Gauge], capacity: Estimate) -> Vec<Pa
     exclude_by_medium_stops(&mut parts, capacity);
     parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
     parts
+}
+
+/// What each component can do by itself at most, as a multiple of what the platform does, by its name.
+fn can(parts: &[Part], capacity: f64) -> impl Fn(&str) -> f64 {
+    move |name| {
+        let own = parts.iter().find(|part| part.components == [name.to_owned()]);
+        own.map_or(f64::INFINITY, |part| part.can(capacity))
+    }
 }
 
 /// The parts that are one component each.

@@ -71,7 +71,7 @@ const MEASURED_AT_LEAST: u16 = 20;
 /// Levels with long stops after the one with the large dose, at most: what is not known by then has its interval.
 const MOST_FURTHER: usize = 5;
 /// Levels with shorter stops or stops in turn alone beside them, at most.
-const MOST_OTHER: usize = 2;
+const MOST_OTHER: usize = 3;
 /// The share of the time for the large dose; what it leaves belongs to the small one.
 const FOR_LARGE: f64 = 0.5;
 /// Short stops slow what computes; a wait goes on meanwhile.
@@ -85,6 +85,8 @@ const SHORTEST_MEDIUM_STOP: Nanos = Nanos::from_millis(4);
 const COMPUTES: f64 = 0.2;
 /// The dose of each of two components that are stopped in turn: a cycle has ten samples.
 const IN_TURN: f64 = 0.3;
+/// Levels in which components are stopped in turn, at most.
+const MOST_IN_TURN: usize = 2;
 /// Most parts that are slowed in pairs.
 const MOST_IN_PAIRS: usize = 3;
 
@@ -483,16 +485,21 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    /// Two components that may decide, one after the other, if that was not done yet: whether what one did before is left for the other to
-    /// do meanwhile.
+    /// Two components that may decide, one after the other, whether what one did before is left for the other to do meanwhile: if that was not
+    /// done yet, and once more where that left it open.
     fn in_turn(&self, slowed: &[&LevelRecord]) -> Vec<Perturbation> {
-        if slowed.iter().any(|level| perturbations(level).any(|own| own.in_turn)) {
-            return Vec::new();
-        }
-        let contenders = self.stoppable(experiment::all_contenders(slowed));
         let stop = slowed.first().and_then(|large| large.start.longest_stop()).unwrap_or_default();
-        let in_turn = |both| Perturbation { in_turn: true, share: IN_TURN, ..both };
-        pairs(&contenders, stop).into_iter().map(in_turn).collect()
+        let in_turn = |components| Perturbation {
+            in_turn: true,
+            ..Perturbation::new(components, Means::Stop, IN_TURN, stop)
+        };
+        let done = slowed.iter().filter(|level| perturbations(level).any(|own| own.in_turn)).count();
+        let wanted = match done {
+            0 => pairs(&self.stoppable(experiment::all_contenders(slowed))),
+            done if done < MOST_IN_TURN => experiment::open_in_turn(slowed),
+            _ => Vec::new(),
+        };
+        wanted.into_iter().map(in_turn).collect()
     }
 
     /// Pairs of the components that may decide, and each of them by short stops, if that was not done yet.
@@ -506,7 +513,8 @@ impl<'a> Experiment<'a> {
         }
         let is_new = !slowed.iter().any(|level| perturbations(level).any(|own| own.stop == SHORT_STOP));
         let short = contenders.iter().filter(|_| is_new).cloned().map(stopped_shortly);
-        pairs(&contenders, stop).into_iter().chain(short).collect()
+        let pair = |components| Perturbation::new(components, Means::Stop, LARGE, stop);
+        pairs(&contenders).into_iter().map(pair).chain(short).collect()
     }
 
     fn further(
@@ -589,14 +597,14 @@ fn stopped_shortly(component: String) -> Perturbation {
     Perturbation::new(vec![component], Means::Stop, SHORT, SHORT_STOP)
 }
 
-/// All pairs of some components, stopped at the same moments; none of too many.
-fn pairs(components: &[String], stop: Nanos) -> Vec<Perturbation> {
+/// All pairs of some components; none of too many.
+fn pairs(components: &[String]) -> Vec<Vec<String>> {
     if components.len() > MOST_IN_PAIRS {
         return Vec::new();
     }
-    let pair = |one: &String, other: &String| {
-        Perturbation::new(vec![one.clone(), other.clone()], Means::Stop, LARGE, stop)
+    let of = |(place, one): (usize, &String)| {
+        let pair = |other: &String| vec![one.clone(), other.clone()];
+        components.iter().skip(place + 1).map(pair).collect::<Vec<_>>()
     };
-    let of = |(place, one)| components.iter().skip(place + 1).map(move |other| pair(one, other));
     components.iter().enumerate().flat_map(of).collect()
 }

@@ -9,6 +9,7 @@ use plimsoll_stats::proportion::wilson;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::iter::Sum;
+use std::ops::Range;
 
 /// Parts of what usually comes to its end in the time of a stop: below the first, nothing goes on but what is behind the component;
 /// below the second little, and above the third nearly all.
@@ -59,6 +60,18 @@ impl Sum for DuringStops {
 }
 
 impl DuringStops {
+    /// Counts stops by what came to its end in each.
+    pub fn count(stops: &[Vec<f64>]) -> DuringStops {
+        let parts = || stops.iter().map(|stop| mean(stop));
+        let within = |range: Range<f64>| parts().filter(|part| range.contains(part)).count() as u64;
+        DuringStops {
+            stops: stops.len() as u64,
+            silent: within(f64::NEG_INFINITY..NOTHING),
+            little: within(NOTHING..LITTLE),
+            nearly_all: within(NEARLY_ALL..f64::INFINITY),
+        }
+    }
+
     /// Whether nothing surely went on in some stops, and nearly all in others.
     pub fn is_sometimes(self) -> bool {
         wilson(self.silent, self.stops).lo > EACH
@@ -80,6 +93,11 @@ impl DuringStops {
     /// the beginning of 6 % of the stops, since twice the operations of a stop are in flight.
     pub fn halts_beyond_a_queue(self) -> bool {
         wilson(self.silent, self.stops).lo > EACH
+    }
+
+    /// Whether nothing went on in more stops than by chance.
+    pub fn sometimes_halts(self) -> bool {
+        wilson(self.silent, self.stops).lo > BY_CHANCE
     }
 
     /// Whether much surely went on in most stops, as where a queue is behind the component.
@@ -108,10 +126,9 @@ impl DuringStops {
     }
 }
 
-/// The stops of a component in the part of a block that counts, in which it is the one at that place; none where they are too short or too
-/// many to show anything.
-pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation, place: usize) -> DuringStops {
-    let mut during_stops = DuringStops::default();
+/// The stops of a component in the part of a block that counts, in which it is the one at that place: what came to its end in each sample of
+/// them, as a multiple of what usually does. None where they are too short or too many to show anything.
+pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation, place: usize) -> Vec<Vec<f64>> {
     let sample = level.start.hold.0 as f64 / f64::from(level.start.samples.max(1));
     let cycle = (perturbation.cycle().0 as f64 / sample).round();
     let is_long = perturbation.stop.0 as f64 > 1.5 * sample;
@@ -122,24 +139,23 @@ pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation, place
         || usual * perturbation.stop.0 as f64 / sample < FEWEST
         || by_itself > BY_ITSELF
     {
-        return during_stops;
+        return Vec::new();
     }
     let length = (perturbation.stop.0 as f64 / sample).round() as u16;
-    let usual = usual * f64::from(length);
     let first = block.measured + if perturbation.in_turn { length * place as u16 } else { 0 };
-    for begin in (first..block.end).step_by(cycle.max(1.0) as usize) {
-        if begin + length > block.end {
-            break;
-        }
-        let all = (begin..begin + length).map(|sample| ended(level, sample)).sum::<Option<f64>>();
-        let Some(ended) = all else { continue };
-        during_stops.stops += 1;
-        let part = ended / usual;
-        during_stops.silent += u64::from(part < NOTHING);
-        during_stops.little += u64::from((NOTHING..LITTLE).contains(&part));
-        during_stops.nearly_all += u64::from(part >= NEARLY_ALL);
-    }
-    during_stops
+    let begins = (first..block.end).step_by(cycle.max(1.0) as usize);
+    let whole = begins.filter(|begin| begin + length <= block.end);
+    let part = |sample| Some(ended(level, sample)? / usual);
+    whole.filter_map(|begin| (begin..begin + length).map(part).collect()).collect()
+}
+
+/// What came to its end at the beginning of those stops in which anything did, as a multiple of what usually does.
+pub fn speeds(stops: &[Vec<f64>]) -> impl Iterator<Item = f64> {
+    stops.iter().filter(|stop| mean(stop) >= NOTHING).filter_map(|stop| stop.first().copied())
+}
+
+fn mean(stop: &[f64]) -> f64 {
+    stop.iter().sum::<f64>() / stop.len().max(1) as f64
 }
 
 /// Operations that usually end in a sample, and the share of silent samples, while nothing is slowed.
@@ -169,7 +185,7 @@ mod tests {
     use plimsoll_model::{Counts, Nanos};
 
     /// An untouched block, and one with a stop of two samples in each ten; so many operations ended in the first sample of each.
-    fn seen(of_stops: &[u64], untouched: u64) -> DuringStops {
+    fn stops(of_stops: &[u64], untouched: u64) -> Vec<Vec<f64>> {
         let perturbation = Perturbation::new(vec!["a".into()], Means::Stop, 0.2, Nanos::from_millis(200));
         let length = 10 * of_stops.len() as u16;
         let block =
@@ -191,6 +207,10 @@ mod tests {
         of(&LevelRecord { start, samples, ..LevelRecord::default() }, &block, &perturbation, 0)
     }
 
+    fn seen(of_stops: &[u64], untouched: u64) -> DuringStops {
+        DuringStops::count(&stops(of_stops, untouched))
+    }
+
     #[test]
     fn stops_that_are_silent_sometimes_are_told_from_those_that_always_or_never_are() {
         let half: Vec<u64> = (0..30).map(|stop| if stop % 2 == 0 { 1 } else { 22 }).collect();
@@ -206,5 +226,10 @@ mod tests {
         // Two equal limits have a queue of any length between them.
         let any: Vec<u64> = (0..40).map(|stop| stop % 21).collect();
         assert!(!seen(&any, 20).is_sometimes() && !seen(&any, 20).always_halts());
+    }
+    #[test]
+    fn what_went_on_in_a_stop_shows_how_fast_the_others_are() {
+        let all: Vec<f64> = speeds(&stops(&[30, 0, 1, 24], 20)).collect();
+        assert_eq!(all, [1.5, 1.2], "nothing says nothing of their speed");
     }
 }

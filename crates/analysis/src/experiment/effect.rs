@@ -1,6 +1,6 @@
 //! What became of the throughput when a part of the platform was slowed.
 
-use super::during_stops::{self, DuringStops};
+use super::during_stops::{self, DuringStops, speeds};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Block, Means, Perturbation};
 use plimsoll_model::record::{Gauge, LevelRecord};
@@ -121,7 +121,7 @@ pub fn of(levels: &[&LevelRecord], doses: &[Gauge]) -> Vec<Effect> {
             ratio: mean(&of(|one| one.change)).exp(),
             elasticity: mean(&elasticities),
             interval: student(&elasticities),
-            during_stops: seen.iter().flat_map(|one| one.during_stops.iter().copied()).sum(),
+            during_stops: seen.iter().flat_map(|one| one.during_stops.iter().map(|stops| stops.counts)).sum(),
         }
     };
     seen.into_iter().map(of_one).collect()
@@ -136,7 +136,14 @@ pub struct Seen {
     /// The dose that was delivered.
     dose: f64,
     /// Its stops; of components that are stopped in turn, those of each.
-    during_stops: Vec<DuringStops>,
+    during_stops: Vec<Stops>,
+}
+
+/// The stops of a component in one block.
+#[derive(Default)]
+struct Stops {
+    counts: DuringStops,
+    speeds: Vec<f64>,
 }
 
 impl Seen {
@@ -148,7 +155,12 @@ impl Seen {
 
     /// The stops of the component at that place.
     pub fn stops_of(&self, place: usize) -> DuringStops {
-        self.during_stops.get(place).copied().unwrap_or_default()
+        self.during_stops.get(place).map(|stops| stops.counts).unwrap_or_default()
+    }
+
+    /// What came to its end at the beginning of its stops, as a multiple of what usually does, where anything did.
+    pub fn speeds_in(&self, place: usize) -> impl Iterator<Item = f64> {
+        self.during_stops.get(place).into_iter().flat_map(|stops| stops.speeds.iter().copied())
     }
 
     /// The part of the throughput that was lost, for the share of the time in which one of so many components was stopped in turn.
@@ -197,9 +209,11 @@ pub fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)
         // Stops that did not take place would be those in which all went on.
         let is_whole = dose >= perturbation.share * ALL_STOPS;
         let places = 0..if perturbation.in_turn { perturbation.components.len() } else { 1 };
-        let of = |place| during_stops::of(level, block, &perturbation, place);
-        let during_stops =
-            places.map(|place| if is_whole { of(place) } else { DuringStops::default() }).collect();
+        let of = |place| {
+            let stops = during_stops::of(level, block, &perturbation, place);
+            Stops { counts: DuringStops::count(&stops), speeds: speeds(&stops).collect() }
+        };
+        let during_stops = places.map(|place| if is_whole { of(place) } else { Stops::default() }).collect();
         Some((perturbation, Seen { baseline, change: (rate / baseline).ln(), dose, during_stops }))
     };
     blocks.iter().enumerate().filter_map(one).collect()

@@ -2,7 +2,7 @@
 
 use super::effect::{self, Effect};
 use super::{
-    CONTENDS, DECIDED, Estimate, InTurn, MediumStops, NOTHING, Part, SETTLED, SHARED, agreed, argument,
+    CONTENDS, DECIDED, Estimate, InTurn, MediumStops, NOTHING, Part, SETTLED, SHARED, agreed, argument, can,
     evidence, in_turn, parts, path, single,
 };
 use plimsoll_model::experiment::{Means, Perturbation};
@@ -141,10 +141,18 @@ pub fn share_something(levels: &[&LevelRecord]) -> Vec<String> {
         let own = parts.iter().find(|part| part.components == [name.clone()]);
         own.is_none_or(argument::loses_medium_stops)
     };
-    let is_shared =
-        |own: &InTurn| own.is_exclusive() || own.loses_all() && own.components.iter().all(loses_medium);
+    let is_shared = |own: &InTurn| {
+        own.is_exclusive(can(&parts, 1.0)) || own.loses_all() && own.components.iter().all(loses_medium)
+    };
     let is_it = |own: &InTurn| is_shared(own) && own.components.iter().any(decides);
     in_turn::of(levels, &[]).into_iter().find(is_it).map(|own| own.components).unwrap_or_default()
+}
+
+/// The components that were stopped in turn, of which more such stops may show what is between them.
+pub fn open_in_turn(levels: &[&LevelRecord]) -> Vec<Vec<String>> {
+    let parts = parts(levels, &[], Estimate::of(1.0, None));
+    let all = in_turn::of(levels, &[]).into_iter();
+    all.filter(|own| own.is_open(can(&parts, 1.0))).map(|own| own.components).collect()
 }
 
 /// The two components that decide and stop each other, where that is known.

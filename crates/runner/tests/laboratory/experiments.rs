@@ -234,8 +234,10 @@ fn examine(kind: &str, plant: fn(u64) -> Row, kinds: &[LimitKind]) {
         assert!(summary.limits.iter().all(|limit| kinds.contains(&limit.kind)), "{}", told());
         found.of += 1;
         found.named += usize::from(said == planted);
-        for InTurn { lost, stops, .. } in &experiment.in_turn {
-            println!("{kind}, seed {seed}: {said:?}, in turn: {lost:.2?}, {stops:?}");
+        for InTurn { components, lost, stops, speeds } in &experiment.in_turn {
+            println!(
+                "{kind}, seed {seed}: {said:?}, {components:?} in turn: {lost:.2?}, {stops:?}, {speeds:.2?}"
+            );
         }
         if said.is_empty() {
             println!("{}", told());

@@ -1,7 +1,7 @@
 //! Several components that limit together: few operations can be between them, or they share what one has at a time.
 
 use super::super::evidence::Evidence;
-use super::super::{InTurn, Part, Path};
+use super::super::{InTurn, Part, Path, can};
 use super::one_alone::excluded;
 use super::{
     Argument, DECIDES, EXCLUDED, decides, effect_in_words, may_decide_as_well, stops_others, unknown,
@@ -37,8 +37,10 @@ fn share_something(in_turn: &InTurn, contenders: &[&Part], evidence: &Evidence<'
             .all(|part| loses_medium_stops(part))
             .then(|| coupled(&members, said, evidence));
     }
+    let can = can(evidence.parts, evidence.capacity);
     let named = in_turn.components.iter().zip(&in_turn.stops);
     said.extend(named.map(|(name, stops)| stops.in_words(name)));
+    said.extend(in_turn.faster_in_words(&can));
     said.extend(paths_in_words(&members, evidence));
     said.push(STOP_EACH_OTHER.to_owned());
     said.extend(excluded(&members, evidence));
@@ -49,7 +51,7 @@ fn share_something(in_turn: &InTurn, contenders: &[&Part], evidence: &Evidence<'
         evidence: said,
         elasticity: pair.map(|pair| pair.elasticity),
     };
-    in_turn.is_exclusive().then_some(limit)
+    in_turn.is_exclusive(can).then_some(limit)
 }
 
 /// Whether a component surely loses a good part of medium stops, if it had some. If not, long ones outlast what is in hand behind it, and that
@@ -69,7 +71,8 @@ pub(super) fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evid
             may_decide_as_well(&others, evidence)
         ));
     }
-    if let Some(equal) = evidence.in_turn(deciding).filter(|own| own.has_queue_between()) {
+    let can = can(evidence.parts, evidence.capacity);
+    if let Some(equal) = evidence.in_turn(deciding).filter(|own| own.has_queue_between(can)) {
         return unknown(format!(
             "{names} decide the throughput, each of them, and their limits are about equal: {}",
             equal.in_words()

@@ -36,6 +36,7 @@ fn in_turn(lost: [f64; 3], silent: u64) -> [InTurn; 1] {
         components: vec!["a".to_owned(), "b".to_owned()],
         lost: Estimate { mean, ci95: Some([lo, hi]) },
         stops: vec![stops(silent), stops(30)],
+        speeds: vec![None, None],
     }]
 }
 
@@ -507,6 +508,18 @@ fn stops_in_turn_tell_equal_limits_and_a_lock_and_few_between_from_each_other() 
     // A queue between equal limits is empty at the beginning of some stops.
     let few_halts = of(LIMITS, LIMITS, &in_turn(HALF_LOST, 4)).unwrap_err();
     assert!(few_halts.contains("or their limits are equal"), "{few_halts}");
+    // Who is faster than it can be by itself while the other one stands still had to share something with it.
+    let faster = |silent, [lo, hi]: [f64; 2]| {
+        let [mut in_turn] = in_turn(HALF_LOST, silent);
+        in_turn.speeds = vec![Some(Estimate { mean: (lo + hi) / 2.0, ci95: Some([lo, hi]) }), None];
+        let mut parts = [part(&["a"], LIMITS), part(&["b"], LIMITS), part(&["a", "b"], LIMITS)];
+        parts[1].capacity = Some(Estimate { mean: 100.0, ci95: Some([95.0, 108.0]) });
+        said(&Evidence { in_turn: &[in_turn], ..evidence(&parts) })
+    };
+    assert_eq!(faster(4, [1.2, 1.5]).unwrap(), named(LimitKind::Lock));
+    assert!(faster(4, [1.02, 1.2]).is_err(), "it can do as much by itself");
+    let never_kept = faster(0, [1.2, 1.5]).unwrap_err();
+    assert!(never_kept.contains("or their limits are equal"), "nor are these only equal: {never_kept}");
     let equal = of(LIMITS, LIMITS, &in_turn(HALF_LOST, 0)).unwrap_err();
     assert!(equal.ends_with("limits are about equal: a and b were stopped in turn: the platform lost 52 % (45 to 59) of that time"), "{equal}");
     assert!(of(LIMITS, LIMITS, &[]).unwrap_err().contains("or their limits are equal"), "not known");
