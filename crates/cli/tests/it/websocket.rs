@@ -35,6 +35,9 @@ enum Fault {
     Masked,
     Garbage,
     Endless,
+    /// Announces what never comes.
+    Announced,
+    NoUtf8,
     Pings,
 }
 
@@ -132,10 +135,15 @@ fn answer(
             Fault::Masked => encode_frame(opcode, true, Some([1, 2, 3, 4]), content, &mut out),
             Fault::Garbage => out.extend([0xff; 50]),
             Fault::Endless => {
-                // A binary frame of 2^62 bytes.
-                stream.write_all(&[0x82, 127, 0x40, 0, 0, 0, 0, 0, 0, 0])?;
-                return flood(stream, &[0; 64 * 1024]);
+                frame(Opcode::Binary, false, b"and so on");
+                stream.write_all(&out)?;
+                let mut more = Vec::new();
+                encode_frame(Opcode::Continuation, false, None, &[0; 64 * 1024], &mut more);
+                return flood(stream, &more);
             }
+            // A binary frame of 2^62 bytes.
+            Fault::Announced => out.extend([0x82, 127, 0x40, 0, 0, 0, 0, 0, 0, 0]),
+            Fault::NoUtf8 => frame(Opcode::Text, true, b"\xff\xfe"),
             Fault::Pings => {
                 let mut pings = Vec::new();
                 (0..1000).for_each(|_| encode_frame(Opcode::Ping, true, None, &[b'!'; 125], &mut pings));
@@ -250,6 +258,8 @@ fn each_breach_costs_one_connection_and_its_reason_is_told() {
         (Fault::Masked, "malformed WebSocket"),
         (Fault::Garbage, "reserved bits"),
         (Fault::Endless, "a message of more than 2097152 bytes"),
+        (Fault::Announced, "a message of more than 2097152 bytes"),
+        (Fault::NoUtf8, "a text message is no UTF-8"),
         (Fault::Pings, "connection"),
     ] {
         // Reading what a fault floods it with takes a slow machine longer than the hold.

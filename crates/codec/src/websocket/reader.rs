@@ -101,6 +101,11 @@ impl Reader {
         }
     }
 
+    /// Bytes of the frame under way that are still to come.
+    pub fn announced(&self) -> u64 {
+        self.frame.map_or(0, |frame| frame.length - frame.taken)
+    }
+
     /// Reads on until something comes to its end or nothing is left; appends the content of messages to `data`. Returns
     /// how many bytes were taken.
     ///

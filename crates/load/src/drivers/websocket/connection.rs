@@ -312,7 +312,8 @@ impl Connection {
             }
         }
         read?;
-        if self.partial.len() > LARGEST_MESSAGE {
+        let announced = self.partial.len() as u64 + websocket.announced();
+        if announced > LARGEST_MESSAGE as u64 {
             return Err(format!("a message of more than {LARGEST_MESSAGE} bytes was sent to us"));
         }
         if self.partial.is_empty() && self.partial.capacity() > READ_SIZE {

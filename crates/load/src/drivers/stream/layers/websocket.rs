@@ -74,6 +74,11 @@ impl WebSocket {
         self.is_unauthorized
     }
 
+    /// Bytes of the frame under way that are still to come.
+    pub fn announced(&self) -> u64 {
+        self.reader.announced()
+    }
+
     /// Whether the request was answered.
     pub fn is_open(&self) -> bool {
         self.answer.is_none()
@@ -144,6 +149,7 @@ impl WebSocket {
                 None | Some(Event::Pong(_)) => {}
                 Some(Event::Message(opcode)) => {
                     let length = content.len();
+                    text(opcode, content)?;
                     taker(opcode, content, length)?;
                 }
                 Some(Event::Compressed(opcode)) => {
@@ -153,6 +159,7 @@ impl WebSocket {
                         |deflate: &mut Deflate| deflate.decompress(content, LARGEST_MESSAGE, &mut clear);
                     compression.with(read).map_err(|error| error.to_string())?;
                     *content = clear;
+                    text(opcode, content)?;
                     taker(opcode, content, length)?;
                 }
                 Some(Event::Ping(echoed)) => {
@@ -187,6 +194,16 @@ impl WebSocket {
     /// Appends a close.
     pub fn close(&mut self, out: &mut Vec<u8>) {
         encode_frame(Opcode::Close, true, Some(key(&mut self.masks)), &NORMAL.to_be_bytes(), out);
+    }
+}
+
+/// Text that is no UTF-8 ends the connection (RFC 6455 section 8.1).
+fn text(opcode: Opcode, content: &[u8]) -> Result<(), String> {
+    match opcode {
+        Opcode::Text if std::str::from_utf8(content).is_err() => {
+            Err("malformed WebSocket: a text message is no UTF-8".into())
+        }
+        _ => Ok(()),
     }
 }
 
