@@ -3,7 +3,7 @@
 use super::super::evidence::{Evidence, Used};
 use super::super::{CONTENDS, Estimate, NOTHING, Part};
 use super::{
-    Argument, DECIDES, EXCLUDED, decides, effect_in_words, found, may_decide_as_well, percent, unknown,
+    ALONE, Argument, DECIDES, EXCLUDED, decides, effect_in_words, found, may_decide_as_well, percent, unknown,
 };
 use crate::dissection::Occupation;
 use crate::limits::{Limit, LimitKind};
@@ -132,8 +132,12 @@ pub fn alone_by_short_stops<'a>(
     let under = under_stops(contenders, short)?;
     let sum: f64 = under.iter().map(|(_, short)| short.mean).sum();
     let own = only_one(&under, DECIDES).filter(|_| WHOLE.contains(&sum))?;
-    let most = if computes(own) { DECIDES } else { EXCLUDED };
-    others_below(own, &under, most).then_some(own)
+    if computes(own) {
+        return others_below(own, &under, DECIDES).then_some(own);
+    }
+    // What it has not may be the part of who waits while it has a lock, and sleeps through short stops.
+    let is_nearly_all = short(own).is_some_and(|own| own.mean > ALONE);
+    (is_nearly_all && others_below(own, &under, EXCLUDED)).then_some(own)
 }
 
 /// The one component that medium stops show to decide: it loses what a stop takes, and has nothing that would last for so long. The others

@@ -247,6 +247,9 @@ fn short_stops_tell_the_limit_from_those_who_wait_for_it() {
     assert_eq!(named(of(most, some, 0.97)), Some(("store".into(), LimitKind::Processor)));
     assert_eq!(named(of(most, some, 0.05)), None, "what hardly computes needs a clearer difference");
     assert_eq!(named(of(some, none, 0.05)), None, "the rest is nobody's");
+    let good_part = [0.62, 0.74, 0.86];
+    assert_eq!(named(of(good_part, [0.14, 0.21, 0.28], 0.63)), None, "the rest may be who holds a lock");
+    assert_eq!(named(of(good_part, none, 0.97)), Some(("store".into(), LimitKind::Processor)));
     // A quota gets no short stops, and may be what limits.
     let short = |mean: f64| Some(Estimate { mean, ci95: Some([mean - 0.05, mean + 0.05]) });
     let parts = [
