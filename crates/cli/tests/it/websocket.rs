@@ -18,6 +18,8 @@ enum Manner {
     WithoutMarker,
     /// Says `ok` to each message but one of them.
     WithoutMarkerAndOneMissing,
+    /// Never answers, and sends something every 2 ms.
+    Pushes,
     /// Sends each message back, but does this to the thirtieth.
     Once(Fault),
     /// Takes connections and no request.
@@ -89,6 +91,14 @@ fn converse(mut stream: TcpStream, manner: Manner, messages: &AtomicUsize) -> st
         encode_frame(Opcode::Text, true, None, b"welcome", &mut out);
     }
     stream.write_all(&out)?;
+    if manner == Manner::Pushes {
+        let mut push = Vec::new();
+        encode_frame(Opcode::Text, true, None, b"{\"news\": 1}", &mut push);
+        loop {
+            stream.write_all(&push)?;
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
     let (mut reader, mut content) = (Reader::of_client(), Vec::new());
     loop {
         let count = stream.read(&mut buffer)?;
@@ -151,7 +161,7 @@ fn answer(
             }
         },
         Manner::Once(_) => frame(opcode, true, content),
-        Manner::NoAnswer | Manner::Silent | Manner::NotFound => {}
+        Manner::NoAnswer | Manner::Silent | Manner::NotFound | Manner::Pushes => {}
     }
     stream.write_all(&out)
 }
@@ -230,6 +240,11 @@ fn a_silent_server_has_missed() {
     let run = run.says("messages were not answered before their level was closed");
     assert_eq!(["sent", "acknowledged"].map(|name| count(run.level(0), name)), [99, 0]);
     assert!(run.level(0)["publish_time"].is_null());
+}
+
+#[test]
+fn what_a_server_sends_by_itself_is_not_taken_for_answers_for_long() {
+    run(Manner::Pushes, "").not_met().says("the platform sends more messages than answers");
 }
 
 #[test]

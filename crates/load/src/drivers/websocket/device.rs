@@ -219,7 +219,7 @@ impl Device {
         events.append(&mut came);
         io.came = came;
         let outcome = match (outcome, let_in) {
-            (Ok(false), None) => Ok(()),
+            (Ok(false), None) => self.unanswered.doubt().map_or(Ok(()), Err),
             (Ok(true), None) => {
                 self.say_next(self.connection.opened_at(), io, events);
                 Ok(())

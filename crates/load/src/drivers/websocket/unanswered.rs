@@ -3,6 +3,9 @@
 use plimsoll_model::Nanos;
 use std::collections::VecDeque;
 
+/// Messages that answer nothing, from which on order may tell nothing; and of those that answered by their order, the share.
+const FEWEST_STRAYS: u32 = 10;
+const MOST_STRAYS: f64 = 0.1;
 /// How long an answer is awaited before its message is given up.
 pub const PATIENCE: Nanos = Nanos::from_secs(30);
 
@@ -15,6 +18,9 @@ pub struct Unanswered {
     marked: bool,
     /// Whether answers repeat the names of their messages.
     named: bool,
+    /// On this connection, since its first message: what answered by its order, and what came while nothing was unanswered.
+    by_order: u32,
+    strays: u32,
 }
 
 impl Unanswered {
@@ -31,10 +37,33 @@ impl Unanswered {
     /// Something came, with the sequence of its marker where it has one of this device: which message it answers. Without a
     /// marker it is the oldest.
     pub fn answered(&mut self, marked: Option<u32>) -> Option<u32> {
-        let Some(sequence) = marked else { return if self.marked { None } else { self.oldest() } };
+        let Some(sequence) = marked else { return if self.marked { None } else { self.in_order() } };
         let found = self.of_name(sequence);
         self.marked |= found.is_some();
         found
+    }
+
+    fn in_order(&mut self) -> Option<u32> {
+        let answered = self.oldest();
+        match answered {
+            Some(_) => self.by_order = self.by_order.saturating_add(1),
+            // A greeting comes before the first message.
+            None if self.by_order > 0 => self.strays = self.strays.saturating_add(1),
+            None => {}
+        }
+        answered
+    }
+
+    /// Why what comes need not be an answer, for people: on this connection, much came that answers nothing, so that other messages of the
+    /// platform may have been taken for answers.
+    pub fn doubt(&self) -> Option<String> {
+        let Unanswered { by_order, strays, marked, .. } = *self;
+        let is_doubtful = strays >= FEWEST_STRAYS && f64::from(strays) > MOST_STRAYS * f64::from(by_order);
+        (is_doubtful && !marked).then(|| {
+            "the platform sends more messages than answers, and nothing but their order distinguishes answers: a profile can say what \
+             an answer looks like (`websocket`)"
+                .to_owned()
+        })
     }
 
     /// The oldest message is answered.
@@ -74,7 +103,7 @@ impl Unanswered {
 
     /// Gives up all of them: the connection is no more.
     pub fn abandon(&mut self) -> impl Iterator<Item = u32> {
-        self.marked = false;
+        (self.marked, self.by_order, self.strays) = (false, 0, 0);
         self.messages.drain(..).map(|(sequence, _)| sequence)
     }
 }
@@ -106,6 +135,24 @@ mod tests {
         let mut messages = of([3, 5]);
         assert!(messages.goes_by_order());
         assert_eq!([None, None, None].map(|none| messages.answered(none)), [Some(3), Some(5), None]);
+    }
+
+    #[test]
+    fn order_tells_nothing_where_more_comes_than_answers() {
+        let mut messages = of(0..3);
+        assert_eq!(messages.answered(None), Some(0));
+        (0..2).for_each(|_| drop(messages.answered(None)));
+        (0..9).for_each(|_| assert_eq!(messages.answered(None), None));
+        assert_eq!(messages.doubt(), None, "few may be anything");
+        messages.answered(None);
+        assert!(messages.doubt().unwrap().contains("more messages than answers"));
+        messages.abandon().for_each(drop);
+        assert_eq!(messages.doubt(), None, "the next connection may lead to another server");
+        (0..20).for_each(|_| drop(messages.answered(None)));
+        assert_eq!(messages.doubt(), None, "greetings");
+        let mut many = of(0..200);
+        (0..212).for_each(|_| drop(many.answered(None)));
+        assert_eq!(many.doubt(), None, "6 % are not many");
     }
 
     #[test]
