@@ -303,7 +303,8 @@ pub fn of(record: &RunRecord, dissection: Option<&DissectionSummary>) -> Option<
         return None;
     }
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-    let capacity = Estimate::of(mean, effect::student(&rates));
+    let interval = effect::student(&rates).map(|own| Interval { lo: own.lo.max(0.0), ..own });
+    let capacity = Estimate::of(mean, interval);
     let mut parts = parts(&levels, &record.gauges, capacity);
     let alone = at(Stage::Alone).and_then(|level| alone(level, &record.terms));
     let stop = large.start.longest_stop().unwrap_or_default().as_secs_f64();
@@ -353,6 +354,15 @@ pub fn of(record: &RunRecord, dissection: Option<&DissectionSummary>) -> Option<
     Some((experiment, argument.limits))
 }
 
+/// The highest elasticity first, by what it surely is.
+fn sort(parts: &mut [Part]) {
+    let order = |part: &Part| (part.elasticity.ends()[0], part.elasticity.mean);
+    parts.sort_by(|a, b| {
+        let (a, b) = (order(a), order(b));
+        b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
+    });
+}
+
 /// The parts that were slowed in some levels, the highest elasticity first. What medium stops exclude has the elasticity of these.
 fn parts(levels: &[&LevelRecord], doses: &[Gauge], capacity: Estimate) -> Vec<Part> {
     let effects: Vec<Effect> = effect::of(levels, doses);
@@ -374,7 +384,7 @@ fn parts(levels: &[&LevelRecord], doses: &[Gauge], capacity: Estimate) -> Vec<Pa
     slowed.dedup();
     let mut parts: Vec<Part> = slowed.into_iter().filter_map(parts_of).collect();
     exclude_by_medium_stops(&mut parts, capacity);
-    parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
+    sort(&mut parts);
     parts
 }
 

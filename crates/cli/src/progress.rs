@@ -29,14 +29,9 @@ pub struct TerminalProgress {
 impl TerminalProgress {
     /// On standard error, hidden where that is no terminal or `quiet` asks for it.
     pub fn new(quiet: bool) -> TerminalProgress {
-        let shown = std::io::stderr().is_terminal() && !quiet;
-        let bar = ProgressBar::new(FINE);
-        bar.set_draw_target(if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
-        let style = ProgressStyle::with_template("{msg:<46!} [{bar:30}]\n  {prefix}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
-        let colour = if shown { colour() } else { Colour::Off };
+        let colour = if is_shown(quiet) { colour() } else { Colour::Off };
         TerminalProgress {
-            bar,
+            bar: bar(quiet),
             colour,
             leading: Metric::PublishTime,
             label: String::new(),
@@ -45,6 +40,21 @@ impl TerminalProgress {
             warned: HashSet::new(),
         }
     }
+}
+
+fn is_shown(quiet: bool) -> bool {
+    std::io::stderr().is_terminal() && !quiet
+}
+
+fn bar(quiet: bool) -> ProgressBar {
+    let bar = ProgressBar::new(FINE);
+    bar.set_draw_target(match is_shown(quiet) {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    });
+    let style = ProgressStyle::with_template("{msg:<58!} [{bar:16}]\n  {prefix}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+    bar
 }
 
 /// The figures of a level that goes on, as far as there are any.
@@ -82,7 +92,7 @@ pub struct ReadingProgress {
 impl ReadingProgress {
     /// On standard error, hidden where that is no terminal or `quiet` asks for it. `of` bytes in all, where that is known.
     pub fn new(quiet: bool, of: Option<u64>) -> ReadingProgress {
-        let TerminalProgress { bar, .. } = TerminalProgress::new(quiet);
+        let bar = bar(quiet);
         bar.set_message("reading");
         ReadingProgress { bar, of }
     }
@@ -114,7 +124,8 @@ impl Progress for TerminalProgress {
 
     fn run_over(&mut self) {
         self.bar.finish_and_clear();
-        self.bar.reset();
+        // A bar that is used again would clear what was written meanwhile when it ends.
+        self.bar = bar(self.quiet);
         self.before = None;
     }
 

@@ -118,6 +118,9 @@ fn remedy(cause: &rusqlite::Error) -> &'static str {
             "end the other program that writes to it"
         }
         Some(ErrorCode::SystemIoFailure) => "see whether the disk fails or `ulimit -f` forbids larger files",
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            "the file is damaged: restore or remove it"
+        }
         _ => "free some space",
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::schema::Patience;
 use crate::{RunReader, StoreError, schema};
+use plimsoll_model::Counts;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{Gauge, Measurement, Provenance, RunEnd, SamplePart, Terms};
 use rusqlite::{Connection, Transaction, params};
@@ -195,7 +196,7 @@ fn append_part(
     part: &SamplePart,
 ) -> rusqlite::Result<()> {
     let sql = "INSERT INTO part (run, level, sample, counts, population) VALUES (?, ?, ?, ?, ?)";
-    let row = params![run, level, part.sample, json(&part.counts), part.population];
+    let row = params![run, level, part.sample, without_zeros(&part.counts), part.population];
     transaction.prepare_cached(sql)?.execute(row)?;
     let id = transaction.last_insert_rowid();
     let mut insert =
@@ -231,6 +232,15 @@ fn append_messages(transaction: &Transaction, run: &str, messages: &[MessageReco
         ])?;
     }
     Ok(())
+}
+
+/// Most counts of a sample are zero, which is what one that is not there is read as.
+fn without_zeros(counts: &Counts) -> String {
+    let mut value = serde_json::to_value(counts).unwrap_or_default();
+    if let Some(counts) = value.as_object_mut() {
+        counts.retain(|_, count| *count != 0);
+    }
+    value.to_string()
 }
 
 /// The model's types hold nothing that JSON cannot.

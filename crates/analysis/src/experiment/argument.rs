@@ -159,10 +159,19 @@ fn unfit(evidence: &Evidence<'_>) -> Option<String> {
             percent(evidence.unended)
         ));
     }
-    if let Some((name, used)) = evidence.used.iter().find(|(_, used)| used.held_by_others > HELD) {
+    // Who surely decides nothing may wait for a processor: that changes nothing either.
+    let matters = |name: &str| {
+        let own = evidence.single().find(|part| part.components == [name.to_owned()]);
+        own.is_none_or(|part| part.elasticity.ends()[1] > NOTHING)
+    };
+    let held = evidence.used.iter().filter(|(name, used)| used.held_by_others > HELD && matters(name));
+    if let Some((name, used)) = held.max_by(|a, b| a.1.held_by_others.total_cmp(&b.1.held_by_others)) {
+        let holder = used.holder.as_ref().map(|holder| format!(" ({holder})")).unwrap_or_default();
         return Some(format!(
-            "processes outside the platform held the processor of {name} for {} of the time",
-            percent(used.held_by_others)
+            "processes outside the platform{holder} held the processor of {name} for {} of the time (bound {}): an experiment without \
+             them may show what limits",
+            percent(used.held_by_others),
+            percent(HELD)
         ));
     }
     if evidence.kept_from_generator > KEPT {

@@ -52,15 +52,18 @@ pub struct Run {
 ///
 /// Many operations are in flight meanwhile. A part that is stopped for a share of the
 /// time, and costs the platform the same share of its throughput, limits it. The
-/// levels of the scenario are not run.
+/// levels of the scenario are not run. Two or three parts take 3 to 10 minutes, slow or
+/// many ones longer, and load.experiment.within bounds it (20 minutes). Nothing else
+/// should use this machine meanwhile.
 #[derive(Args)]
 #[command(mut_args(of_scenarios))]
 #[command(after_help = "Examples:
   plimsoll why examples/chain.yaml
-  plimsoll why examples/mosquitto.yaml --set load.experiment.within=20m
+  plimsoll why examples/mosquitto.yaml --set load.experiment.within=10m
   plimsoll run examples/chain.yaml --why
 
-Exit codes: 0 the limit is known, 3 it is not known, 99 the platform died.
+Exit codes: 0 the limit is known, 3 it is not known (the reason says what to
+do), 99 the platform died.
 1 could not be done, 104 wrong scenario or command line, 105 interrupted.")]
 pub struct Why {
     #[command(flatten)]

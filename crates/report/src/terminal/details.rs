@@ -16,7 +16,9 @@ pub fn notes(summary: &Summary) -> String {
     let limited = summary.load_line.as_ref().and_then(|line| line.limited_by.as_ref());
     let next = limited.map(|limited_by| format!("next level: {limited_by}"));
     let leniency = leniency(summary);
-    let lines = summary.notes.iter().chain(&next).chain(&leniency).flat_map(|note| wrapped(note, "  "));
+    // What the headline says, stands there.
+    let notes = summary.notes.iter().filter(|note| !summary.reason.contains(note.as_str()));
+    let lines = notes.chain(&next).chain(&leniency).flat_map(|note| wrapped(note, "  "));
     lines.map(|line| line + "\n").collect()
 }
 

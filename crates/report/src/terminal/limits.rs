@@ -9,7 +9,9 @@ use std::fmt::Write;
 
 /// Characters of a part's name that the table has room for, and those of the longest bar.
 const NAME: usize = 22;
-const BAR: f64 = 16.0;
+const BAR: f64 = 8.0;
+/// An interval that is wider says nothing of an elasticity.
+const UNKNOWN: f64 = 1.0;
 
 /// What limits, where it is known or was looked for.
 pub fn render(summary: &Summary, detail: Detail) -> String {
@@ -52,10 +54,13 @@ fn parts(experiment: &Experiment) -> String {
     for part in &experiment.parts {
         let Estimate { mean, ci95 } = part.elasticity;
         let range = range(ci95);
-        let bar = "#".repeat((mean.clamp(0.0, 1.0) * BAR).round() as usize);
+        let is_known = ci95.is_some_and(|[lo, hi]| hi - lo <= UNKNOWN);
+        let bar = if is_known { (mean.clamp(0.0, 1.0) * BAR).round() as usize } else { 0 };
+        let bar = "#".repeat(bar);
+        let mean = if is_known { hundredths(mean) } else { "not known".to_owned() };
         let name: String = plain::line(&part.name()).chars().take(NAME - 1).collect();
-        let _ =
-            writeln!(out, "  {name:<NAME$}{:>11}{range:>17}{:>16}  {bar}", hundredths(mean), allowed(part));
+        let row = format!("  {name:<NAME$}{mean:>11}{range:>17}{:>16}  {bar}", allowed(part));
+        let _ = writeln!(out, "{}", row.trim_end());
     }
     let Estimate { mean, ci95 } = experiment.capacity;
     let range =

@@ -46,13 +46,13 @@ pub(super) fn resolve(
     let platform = platform?;
     if let Some(component) = platform.replicas.keys().next() {
         let message = format!("an experiment does not slow replicas, and `{component}` has some");
-        context.error_with_help(KEY, message, "remove `platform.replicas`");
+        context.error_with_help("platform.replicas", message, "remove them");
     }
     let profile = &platform.profile;
     if profile.components.is_empty() && profile.simulated.is_none() {
         let message = format!("the profile `{}` starts nothing that could be slowed", profile.name);
         let help = "use a profile that starts its platform: Plimsoll never slows what it did not start";
-        context.error_with_help(KEY, message, help);
+        context.error_with_help("platform.profile", message, help);
     }
     let most = most_in_flight.map_or(MOST_IN_FLIGHT, |most| u32::try_from(most).unwrap_or(u32::MAX));
     Some(ExperimentPlan {

@@ -1,7 +1,7 @@
 //! One component that limits alone, and what of it is at its limit.
 
 use super::super::evidence::{Evidence, Used};
-use super::super::{CONTENDS, Estimate, NOTHING, Part};
+use super::super::{CONTENDS, Estimate, NOTHING, Part, sort};
 use super::{
     ALONE, Argument, DECIDES, EXCLUDED, decides, effect_in_words, found, may_decide_as_well, percent, unknown,
 };
@@ -205,7 +205,7 @@ pub fn share_occupation(parts: &mut [Part], limits: &[Limit], evidence: &Evidenc
         part.elasticity = elasticity;
         part.capacity = part.capacity.filter(|_| named(part));
     }
-    parts.sort_by(|a, b| b.elasticity.mean.total_cmp(&a.elasticity.mean));
+    sort(parts);
 }
 
 fn occupation<'a>(part: &Part, evidence: &Evidence<'a>) -> Option<&'a Occupation> {
