@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-/// What stands in the place of a credential.
-const HIDDEN: &str = "***";
+/// What stands in the place of a secret.
+pub const HIDDEN: &str = "***";
 /// Parts of names that tell of a secret, and names that do so as a word of their own.
 const TELLING: [&str; 9] =
     ["token", "secret", "password", "passwd", "auth", "credential", "signature", "session", "cookie"];
@@ -22,6 +22,21 @@ pub fn names_secret(name: &str) -> bool {
 /// A text with asterisks in the place of every password and every value of a query in its addresses.
 pub fn hide_credentials(text: &str) -> String {
     without(text, credentials(text))
+}
+
+/// An argument of a command line with asterisks in the place of what is secret: as [`hide_credentials`], and the value of a key that names a
+/// secret, as in `coap.dtls.key=VALUE`.
+pub fn hide_in_argument(argument: &str) -> String {
+    let (option, setting) = match argument.strip_prefix("--set=") {
+        Some(setting) => ("--set=", setting),
+        None => ("", argument),
+    };
+    match setting.split_once('=') {
+        Some((key, _)) if !key.contains("://") && key.rsplit('.').next().is_some_and(names_secret) => {
+            format!("{option}{key}={HIDDEN}")
+        }
+        _ => hide_credentials(argument),
+    }
 }
 
 /// An address, or the part of one from its path on, with asterisks in the place of the secrets in its query.
@@ -126,6 +141,19 @@ mod tests {
             ("is it? yes=no", "is it? yes=no"),
         ] {
             assert_eq!(hide_credentials(text), hidden);
+        }
+    }
+
+    #[test]
+    fn keys_on_a_command_line_are_hidden() {
+        for (argument, hidden) in [
+            ("coap.dtls.key=abc", "coap.dtls.key=***"),
+            ("--set=coap.dtls.subscriber_key=a=b", "--set=coap.dtls.subscriber_key=***"),
+            ("coap.dtls.key.env=NAME", "coap.dtls.key.env=NAME"),
+            ("load.hold=1s", "load.hold=1s"),
+            ("mqtt://u:p@host", "mqtt://u:***@host"),
+        ] {
+            assert_eq!(hide_in_argument(argument), hidden);
         }
     }
 

@@ -45,6 +45,8 @@ const PATIENCE: Nanos = Nanos::from_millis(20);
 const GRACE: Nanos = Nanos::from_millis(10);
 /// Messages that the log collects before they are passed on, sample end or not: what bounds its memory.
 const LOGGED: usize = 4096;
+/// Characters of a reason that are shown.
+const LONGEST_REASON: usize = 400;
 /// Different incidents told to the user by name; further ones are counted together.
 const INCIDENTS: usize = 16;
 

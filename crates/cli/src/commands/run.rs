@@ -11,7 +11,7 @@ use crate::{exit_code, interrupt};
 use clap::{Arg, Args, ValueEnum};
 use jiff::Zoned;
 use plimsoll_analysis::summary::Summary;
-use plimsoll_codec::credentials::hide_credentials;
+use plimsoll_codec::credentials::hide_in_argument;
 use plimsoll_report::series::{self, Occurrence};
 use plimsoll_report::terminal::Detail;
 use plimsoll_report::{github, html, json, junit, terminal};
@@ -333,5 +333,5 @@ pub fn options(store: &StoreOption) -> Result<Options, Failure> {
 
 /// The command line as typed, with passwords and values of queries left out of addresses.
 fn command_line() -> Vec<String> {
-    std::env::args().map(|argument| hide_credentials(&argument)).collect()
+    std::env::args().map(|argument| hide_in_argument(&argument)).collect()
 }

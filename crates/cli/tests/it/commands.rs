@@ -50,6 +50,19 @@ fn platforms_lists_the_profiles_and_shows_one() {
     assert_eq!(shown.stdout, profile);
 }
 
+/// The bar that shows progress takes away its own lines alone.
+#[test]
+fn a_terminal_keeps_all_that_is_said_of_a_result() {
+    let bench = Bench::beside_others();
+    bench.write("scenario.yaml", &SCENARIO.replace("embedded", "simulated"));
+    let plimsoll = env!("CARGO_BIN_EXE_plimsoll");
+    let line = format!("{plimsoll} run scenario.yaml --store {STORE}");
+    let run = bench.start(bench.in_folder("script").args(["-qec", &line, "/dev/null"])).finish();
+    let shown = run.stdout.split("more: plimsoll show").nth(1).unwrap_or_else(|| panic!("{}", run.stdout));
+    assert!(run.stdout.contains("level 1"), "progress was shown: {}", run.stdout);
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+}
+
 #[test]
 fn help_and_version_are_no_errors() {
     let bench = Bench::beside_others();

@@ -1,11 +1,12 @@
 //! What becomes of the driver's events: each is booked with its message, its level and its sample.
 
 use super::workload::Workload;
-use super::{INCIDENTS, Reply, Shard};
+use super::{INCIDENTS, LONGEST_REASON, Reply, Shard};
 use crate::content::run_tag;
 use crate::driver::{Client, Driver, Event, StageOutcome, StageSource};
 use crate::ledger::Delivery;
 use crate::recorder::SampleSlot;
+use plimsoll_codec::hiding::cut;
 use plimsoll_model::{Metric, Nanos};
 
 /// What is said of stages that are not booked.
@@ -244,16 +245,38 @@ impl<D: Driver> Shard<D> {
         self.incidents_of(reason, 1);
     }
 
+    /// Reasons that differ in the bytes that they show alone are one: the first of them is told.
     fn incidents_of(&mut self, reason: String, times: u64) {
-        let known = self.incidents.len() < INCIDENTS || self.incidents.contains_key(&reason);
-        let reason = if known { reason } else { "other reasons".into() };
-        // Hidden once for each reason: a platform may refuse every message.
-        let hidden = |reason: &String| (self.run_context.token.hide(reason), 0);
-        self.incidents.entry(reason).or_insert_with_key(hidden).1 += times;
+        let kind = without_bytes(&reason);
+        let known = self.incidents.len() < INCIDENTS || self.incidents.contains_key(&kind);
+        let (kind, reason) = if known { (kind, reason) } else { ("".into(), "other reasons".into()) };
+        // Hidden once for each reason: a platform may refuse every message. And it may say of itself what it likes.
+        let hidden = || (cut(&self.run_context.token.hide(&reason), LONGEST_REASON), 0);
+        self.incidents.entry(kind).or_insert_with(hidden).1 += times;
     }
+}
+
+/// A reason without the bytes that it shows, as pairs of hexadecimal digits.
+fn without_bytes(reason: &str) -> String {
+    let is_byte = |word: &str| word.len() == 2 && word.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let words = reason.split(' ').filter(|word| !is_byte(word.trim_end_matches([';', ',', '.'])));
+    words.collect::<Vec<&str>>().join(" ")
 }
 
 /// How many devices a client is: one or none.
 fn devices_in(client: Client) -> u32 {
     u32::from(matches!(client, Client::Device(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_that_show_other_bytes_are_of_one_kind() {
+        let [one, other] =
+            ["16 44 00 cf; then", "ff 1; then"].map(|bytes| format!("it begins with {bytes} it ended"));
+        assert_eq!(without_bytes(&one), "it begins with then it ended");
+        assert_ne!(without_bytes(&one), without_bytes(&other), "one digit may be a number that matters");
+    }
 }

@@ -230,10 +230,12 @@ impl Compiler<'_> {
             None => (device.payload.as_ref(), "device.payload"),
         };
         let format = device.request.as_ref().map(|request| request.body_format).unwrap_or_default();
+        let errors = self.errors.len();
         let envelope = body.map(|text| self.body(text, format, MESSAGE, at, captured));
+        let is_compiled = self.errors.len() == errors;
         let says_it =
             |template: &Template| template.has(&|piece| matches!(piece, Piece::Message(_) | Piece::Marker));
-        if envelope.as_ref().is_some_and(|envelope| !says_it(envelope)) {
+        if is_compiled && envelope.as_ref().is_some_and(|envelope| !says_it(envelope)) {
             let help = "without it Plimsoll cannot match a delivery to its message".to_owned();
             self.error(at, "neither `{message}` nor `{marker}` stands in it", help);
         }

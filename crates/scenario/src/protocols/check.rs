@@ -67,8 +67,10 @@ pub(crate) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
         || (roles.observes.is_some() && spoken.has_observers);
     let elsewhere = context.population().receivers == ReceiversPlan::Common;
     if subscribers > 0 && !receive && !elsewhere {
-        let message = format!("there are no subscribers over {name}: nothing is delivered");
-        let help = "remove them, answers are measured; or use a profile in which subscribers listen";
+        let message =
+            format!("the profile has no subscribers over {name} with this mapping: nothing is delivered");
+        let help =
+            "remove them, answers are measured; or use a profile or a mapping in which subscribers listen";
         context.error_with_help("population.subscribers", message, help);
     }
     if scenario.population.link.is_some() {

@@ -62,6 +62,14 @@ pub(super) fn resolve(
             help,
         );
     }
+    let body = platform.and_then(|platform| platform.roles.device.envelope.as_ref());
+    if marker == MarkerForm::Binary && body.is_some_and(has_text_of_cbor) {
+        context.error_with_help(
+            "message.marker",
+            "the message stands within a text of CBOR, which is UTF-8, and a binary marker is not (RFC 8949 section 3.1)",
+            "use `ascii`, here or as `marker` of the profile's device",
+        );
+    }
     let content = match &message.template {
         Some(text) => Content::Template(template(text, marker, &rows, context)?),
         None => {
@@ -70,6 +78,10 @@ pub(super) fn resolve(
         }
     };
     Some(MessagePlan { target, content, marker, feed: rows.table })
+}
+
+fn has_text_of_cbor(body: &Template) -> bool {
+    body.pieces.iter().any(|piece| matches!(piece, Piece::CborText(_)))
 }
 
 fn template(text: &str, marker: MarkerForm, rows: &Rows<'_>, context: &mut Context<'_>) -> Option<Template> {

@@ -32,7 +32,7 @@ use crate::context::Context;
 use crate::names;
 use crate::plan::{LoadPlan, Plan, PlatformPlan, PopulationPlan, RecordPlan};
 use crate::protocols::{self, coap, gateway, http, lwm2m, mqtt};
-use plimsoll_codec::credentials::hide_query_secrets;
+use plimsoll_codec::credentials::{HIDDEN, hide_query_secrets};
 use serde_json::Value;
 
 /// Resolves a checked scenario: its plan, and itself with every default filled in. `None` where something was found.
@@ -128,6 +128,11 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
             for address in ["/platform/address", "/platform/token/url"] {
                 if let Some(Value::String(address)) = json.pointer_mut(address) {
                     *address = hide_query_secrets(address);
+                }
+            }
+            for key in ["/coap/dtls/key", "/coap/dtls/subscriber_key"] {
+                if let Some(Value::String(key)) = json.pointer_mut(key) {
+                    HIDDEN.clone_into(key);
                 }
             }
             let metrics = json.pointer_mut("/record/metrics").and_then(Value::as_array_mut);

@@ -219,6 +219,12 @@ impl Transfer {
         if !is_success(status) {
             return Step::Refused(status, said(answer));
         }
+        if let Some(number) = answer.unknown_critical() {
+            let reason = format!(
+                "the answer has the critical option {number}, which is not known here (RFC 7252 section 5.4.1)"
+            );
+            return Step::Refused(status, reason);
+        }
         if let Part::Body(block) = self.part
             && block.more
         {
@@ -241,8 +247,8 @@ impl Transfer {
         };
         match self.block_of(answer, option::BLOCK2) {
             Some(block) if block.number != expected => {
-                let reason = format!("the platform gave block {} of its answer for {expected}", block.number);
-                Step::Refused(status, reason)
+                let reason = "the platform sent another block of its answer than the one that was asked for";
+                Step::Refused(status, reason.into())
             }
             Some(block) if block.more => match block.following(answer.payload.len()) {
                 Some(next) => {
@@ -267,9 +273,15 @@ impl Transfer {
     fn go_on(&mut self, block: Block, answer: &Message<'_>) -> Step {
         let status = code::status(answer.code);
         let told = self.block_of(answer, option::BLOCK1);
-        if !block.more || told.is_some_and(|told| told.number != block.number) {
-            let reason = format!("the platform goes on after a block that is not number {}", block.number);
-            return Step::Refused(status, reason);
+        if !block.more {
+            return Step::Refused(
+                status,
+                "the platform asks for more after the last block of a message".into(),
+            );
+        }
+        if told.is_some_and(|told| told.number != block.number) {
+            let reason = "the platform acknowledges another block of a message than the one that it got";
+            return Step::Refused(status, reason.into());
         }
         let end = block.begin() + self.chunk;
         // It may ask for smaller blocks from now on (RFC 7959 section 2.5).

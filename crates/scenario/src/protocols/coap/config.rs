@@ -66,7 +66,7 @@ pub(crate) struct Dtls {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Key {
-    /// A text, which the run store keeps, with the variable of its identity.
+    /// A text, with the variable of its identity; the run store has asterisks in its place.
     Text(String),
     /// An environment variable, of which the run store keeps the name alone; its value is taken as it stands.
     Environment(SecretSource),
