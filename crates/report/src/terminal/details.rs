@@ -106,6 +106,13 @@ fn outages(summary: &Summary) -> String {
         let number = |clients: Option<u32>| count(clients.unwrap_or(0).into());
         let (back, lost) = (number(level.clients_back), number(level.clients_lost));
         let mut text = format!("{}: {back} of {lost} lost clients came back", level.load);
+        if level.disconnected > u64::from(level.clients_lost.unwrap_or(0)) {
+            text = format!(
+                "{}: {lost} clients lost their connection {} times, and {back} of them were back at the end",
+                level.load,
+                count(level.disconnected as f64)
+            );
+        }
         if let Some(recovery) = level.recovery {
             text += &format!(", all within {}", time(Some(recovery)));
         }
