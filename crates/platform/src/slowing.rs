@@ -4,7 +4,7 @@ use crate::clock::monotonic;
 use crate::control_group::ControlGroups;
 use crate::line::{How, Slowdown, Told};
 use crate::precedence::take_precedence;
-use crate::tree::{Descendant, descendants};
+use crate::tree::{Descendant, descendants, goes_on};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::VecDeque;
@@ -159,8 +159,9 @@ impl Slowing {
         now
     }
 
-    /// Lets go on what is slowed right now.
+    /// Lets go on what is slowed right now. What somebody else has let go on before was not slowed.
     fn let_go(&self, now: &mut Now) {
+        now.since = now.since.filter(|_| !now.stopped.iter().any(|process| goes_on(*process)));
         now.count();
         for process in now.stopped.drain(..) {
             // One that was killed meanwhile is no failure.

@@ -44,6 +44,11 @@ fn children(process: i32) -> Vec<i32> {
     listed.flat_map(|list| list.split(' ').filter_map(|word| word.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
+/// Whether a process works, or waits for something that it would be woken by.
+pub(crate) fn goes_on(process: Pid) -> bool {
+    matches!(state(process.as_raw_pid()), Some('R' | 'S' | 'I'))
+}
+
 /// What a process is about, as a letter (proc_pid_stat(5)); `None` where it is gone.
 fn state(process: i32) -> Option<char> {
     let stat = fs::read(format!("/proc/{process}/stat")).ok()?;

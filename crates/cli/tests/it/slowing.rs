@@ -177,6 +177,20 @@ fn a_component_that_dies_in_a_stop_takes_all_with_it_and_its_dose_is_told() {
 }
 
 #[test]
+fn whom_somebody_else_lets_go_on_in_a_stop_was_not_slowed() {
+    let bench = Bench::beside_others();
+    let (mut child, mut line, process) = guard(&bench, "sleep 60");
+    let (from, milli) = (monotonic(), 1_000_000);
+    writeln!(line.get_mut(), "stop {from} {} {} {}", from + 2000 * milli, 1500 * milli, 2000 * milli).unwrap();
+    await_that("stopped", || is_held(process));
+    kill_process(Pid::from_raw(process).unwrap(), Signal::CONT).unwrap();
+    assert_eq!(next_line(&mut line), format!("dose {from} 0"));
+    drop(line);
+    assert_end_within(Duration::from_secs(10), &[process as u32]);
+    child.wait().unwrap();
+}
+
+#[test]
 fn whom_somebody_else_has_stopped_stays_stopped() {
     let bench = Bench::beside_others();
     let (mut child, mut line, process) = guard(&bench, "sleep 60 & echo $! > child; sleep 60");
