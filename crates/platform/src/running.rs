@@ -383,9 +383,20 @@ impl Platform {
             let status = running.process.try_wait().ok().flatten()?;
             Some((status.signal().is_none(), at, status, running))
         });
-        let (.., status, running) = known.min_by_key(|(ends_itself, at, ..)| (*ends_itself, *at))?;
+        let mut known: Vec<_> = known.collect();
+        known.sort_by_key(|(ends_itself, at, ..)| (*ends_itself, *at));
+        let mut known = known.into_iter();
+        let (.., status, running) = known.next()?;
         running.reported = true;
-        let (component, status) = (running.name.clone(), status.to_string());
+        // A guard that ended first is all that there is to wait for.
+        let whose = if running.process.ended_at().is_none() { "its guard ended: " } else { "" };
+        let killed = known.filter(|(ends_itself, ..)| !ends_itself).map(|(.., own)| own.name.clone());
+        let killed: Vec<String> = killed.collect();
+        let others = match &killed[..] {
+            [] => String::new(),
+            names => format!("; a signal ended {} nearly at the same time", names.join(" and ")),
+        };
+        let (component, status) = (running.name.clone(), format!("{whose}{status}{others}"));
         Some(Death { component, status, last_words: last_lines(&running.log).join("\n") })
     }
 

@@ -181,7 +181,8 @@ fn whom_somebody_else_lets_go_on_in_a_stop_was_not_slowed() {
     let bench = Bench::beside_others();
     let (mut child, mut line, process) = guard(&bench, "sleep 60");
     let (from, milli) = (monotonic(), 1_000_000);
-    writeln!(line.get_mut(), "stop {from} {} {} {}", from + 2000 * milli, 1500 * milli, 2000 * milli).unwrap();
+    writeln!(line.get_mut(), "stop {from} {} {} {}", from + 2000 * milli, 1500 * milli, 2000 * milli)
+        .unwrap();
     await_that("stopped", || is_held(process));
     kill_process(Pid::from_raw(process).unwrap(), Signal::CONT).unwrap();
     assert_eq!(next_line(&mut line), format!("dose {from} 0"));
