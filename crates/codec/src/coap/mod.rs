@@ -245,12 +245,6 @@ impl<'a> Message<'a> {
         self.number(option::CONTENT_FORMAT).and_then(|number| u16::try_from(number).ok())
     }
 
-    /// The number of a critical option that no document has (RFC 7252 section 5.4.1): the message is to be rejected.
-    pub fn unknown_critical(&self) -> Option<u16> {
-        let numbers = self.options().map(|(number, _)| number);
-        numbers.into_iter().find(|number| number % 2 == 1 && !option::CRITICAL.contains(number))
-    }
-
     /// The block that an option tells of: [`option::BLOCK1`] or [`option::BLOCK2`].
     pub fn block(&self, number: u16) -> Option<Block> {
         self.number(number).and_then(Block::from_number)

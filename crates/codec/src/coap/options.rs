@@ -32,8 +32,6 @@ pub mod option {
     pub const SIZE2: u16 = 28;
     /// Size of the whole request.
     pub const SIZE1: u16 = 60;
-    /// Critical ones, whose numbers are odd (section 5.4.1), of the documents that IANA's registry lists, and of OCF.
-    pub const CRITICAL: [u16; 17] = [1, 3, 5, 7, 9, 11, 15, 17, 19, 21, 23, 27, 31, 35, 39, 2049, 2053];
 }
 
 /// Longest value that can be written, in bytes.

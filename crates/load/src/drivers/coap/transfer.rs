@@ -219,12 +219,6 @@ impl Transfer {
         if !is_success(status) {
             return Step::Refused(status, said(answer));
         }
-        if let Some(number) = answer.unknown_critical() {
-            let reason = format!(
-                "the answer has the critical option {number}, which is not known here (RFC 7252 section 5.4.1)"
-            );
-            return Step::Refused(status, reason);
-        }
         if let Part::Body(block) = self.part
             && block.more
         {
