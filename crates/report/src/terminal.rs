@@ -57,7 +57,12 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
     out += &populations(summary, colour);
     match detail {
         Detail::Full => out + &details::render(summary) + &limits::render(summary, detail),
-        _ => out + &connections(summary) + &cause(summary) + &limits::render(summary, detail),
+        _ => {
+            out + &line_of_fewer(summary)
+                + &connections(summary)
+                + &cause(summary)
+                + &limits::render(summary, detail)
+        }
     }
 }
 
@@ -105,6 +110,15 @@ pub fn headline(summary: &Summary) -> String {
 fn is_cause_of(summary: &Summary) -> bool {
     let bounding = summary.bounding().filter(|_| summary.load_line.is_none());
     bounding.is_some_and(|level| summary.reason.ends_with(&level.why()))
+}
+
+/// That clearly more or less was due at the load line than it says, where that is so.
+fn line_of_fewer(summary: &Summary) -> String {
+    let of_line = summary.load_line.as_ref().and_then(|line| {
+        let level = summary.levels.iter().find(|level| level.index == line.level)?;
+        details::few_due(level)
+    });
+    of_line.map(|told| format!("\n{}\n", wrapped(&told, "  ").join("\n"))).unwrap_or_default()
 }
 
 /// The headline, and the reason of a verdict that the levels do not show.

@@ -85,7 +85,7 @@ fn reasons(summary: &Summary) -> String {
 }
 
 /// Where clearly more or less was due than was asked for, as random arrivals fall.
-fn few_due(level: &LevelSummary) -> Option<String> {
+pub fn few_due(level: &LevelSummary) -> Option<String> {
     let offered = level.load.offered().filter(|_| level.finished && level.hold > 0.0)?;
     let due = level.due as f64 / level.hold;
     ((due / offered - 1.0).abs() > FAR).then(|| {
