@@ -149,9 +149,13 @@ pub fn of(level: &LevelRecord, block: &Block, perturbation: &Perturbation, place
     whole.filter_map(|begin| (begin..begin + length).map(part).collect()).collect()
 }
 
-/// What came to its end at the beginning of those stops in which anything did, as a multiple of what usually does.
-pub fn speeds(stops: &[Vec<f64>]) -> impl Iterator<Item = f64> {
-    stops.iter().filter(|stop| mean(stop) >= NOTHING).filter_map(|stop| stop.first().copied())
+/// What came to its end at the beginning of those stops in which anything did, as a multiple of what usually does: in the first sample of
+/// each. Where another stop was just before, what that one held back comes at once when it ends. So it is the second sample there, where
+/// anything did.
+pub fn speeds(stops: &[Vec<f64>], is_after_another: bool) -> Vec<f64> {
+    let first = || stops.iter().filter(|stop| mean(stop) >= NOTHING).filter_map(|stop| stop.first());
+    let second = || stops.iter().filter_map(|stop| stop.get(1)).filter(|speed| **speed >= NOTHING);
+    if is_after_another { second().copied().collect() } else { first().copied().collect() }
 }
 
 fn mean(stop: &[f64]) -> f64 {
@@ -229,7 +233,8 @@ mod tests {
     }
     #[test]
     fn what_went_on_in_a_stop_shows_how_fast_the_others_are() {
-        let all: Vec<f64> = speeds(&stops(&[30, 0, 1, 24], 20)).collect();
-        assert_eq!(all, [1.5, 1.2], "nothing says nothing of their speed");
+        let burst = [vec![4.0, 0.0, 0.0], vec![0.0; 3], vec![1.5, 1.4, 0.2]];
+        assert_eq!(speeds(&burst, false), [4.0, 1.5], "nothing says nothing of their speed");
+        assert_eq!(speeds(&burst, true), [1.4], "what was held back before comes at once");
     }
 }

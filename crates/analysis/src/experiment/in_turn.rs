@@ -27,7 +27,7 @@ pub struct InTurn {
     /// The stops of each.
     pub stops: Vec<DuringStops>,
     /// What came to its end at the beginning of the stops of each, as a multiple of what usually does, without the stops in which nothing
-    /// did; null where these were too few.
+    /// did; null where these were too few. What the stop just before held back is left out.
     pub speeds: Vec<Option<Estimate>>,
 }
 

@@ -174,6 +174,9 @@ fn secured(
             Ok(_) => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                return Err("the platform closed the connection within the TLS handshake".to_owned());
+            }
             Err(error) => {
                 let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
                 return Err(of_tls.map_or_else(|| error.to_string(), |inner| tls_refusal::told(inner, &host)));
