@@ -211,7 +211,7 @@ pub fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)
         let places = 0..if perturbation.in_turn { perturbation.components.len() } else { 1 };
         let of = |place| {
             let stops = during_stops::of(level, block, &perturbation, place);
-            Stops { counts: DuringStops::count(&stops), speeds: speeds(&stops, place > 0) }
+            Stops { counts: DuringStops::count(&stops), speeds: speeds(&stops).collect() }
         };
         let during_stops = places.map(|place| if is_whole { of(place) } else { Stops::default() }).collect();
         Some((perturbation, Seen { baseline, change: (rate / baseline).ln(), dose, during_stops }))

@@ -26,8 +26,8 @@ pub struct InTurn {
     pub lost: Estimate,
     /// The stops of each.
     pub stops: Vec<DuringStops>,
-    /// What came to its end at the beginning of the stops of each, as a multiple of what usually does, without the stops in which nothing
-    /// did; null where these were too few. What the stop just before held back is left out.
+    /// What came to its end in the second third of the stops of each, as a multiple of what usually does, without the stops in which nothing
+    /// did then; null where these were too few. In the first third, what was held back until then may come at once.
     pub speeds: Vec<Option<Estimate>>,
 }
 
