@@ -63,10 +63,10 @@ pub(super) fn resolve(
         );
     }
     let body = platform.and_then(|platform| platform.roles.device.envelope.as_ref());
-    if marker == MarkerForm::Binary && body.is_some_and(has_text_of_cbor) {
+    if marker == MarkerForm::Binary && body.is_some_and(stands_in_cbor) {
         context.error_with_help(
             "message.marker",
-            "the message stands within a text of CBOR, which is UTF-8, and a binary marker is not (RFC 8949 section 3.1)",
+            "the message stands in a body of CBOR as text, which is UTF-8, and a binary marker is not (RFC 8949 section 3.1)",
             "use `ascii`, here or as `marker` of the profile's device",
         );
     }
@@ -80,8 +80,13 @@ pub(super) fn resolve(
     Some(MessagePlan { target, content, marker, feed: rows.table })
 }
 
-fn has_text_of_cbor(body: &Template) -> bool {
-    body.pieces.iter().any(|piece| matches!(piece, Piece::CborText(_)))
+/// Whether a body is one of CBOR that has the message or its marker.
+fn stands_in_cbor(body: &Template) -> bool {
+    let is_it = |piece: &Piece| matches!(piece, Piece::Message(_) | Piece::Marker);
+    body.pieces.iter().any(|piece| match piece {
+        Piece::CborText(inner) | Piece::CborValue(inner) => inner.iter().any(is_it),
+        _ => false,
+    })
 }
 
 fn template(text: &str, marker: MarkerForm, rows: &Rows<'_>, context: &mut Context<'_>) -> Option<Template> {
