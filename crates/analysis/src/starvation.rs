@@ -64,8 +64,6 @@ pub fn beside_load(components: &[ComponentUsage], level: &LevelStart) -> Option<
 pub fn in_hold(components: &[ComponentUsage], level: &LevelStart) -> Option<Starved> {
     let span = usage::hold(level);
     let of = |name: &str| {
-        let own = components.iter().filter(|usage| usage.component == name);
-        let holders = own.filter(|usage| usage.holder.is_some() && usage::overlap(usage, &span) > 0.0);
         // What was not read of others is no reading of the component here either.
         let used = |usage: &ComponentUsage| usage.held_by_others.map(|_| usage.cpu);
         Some(Starved {
@@ -74,7 +72,7 @@ pub fn in_hold(components: &[ComponentUsage], level: &LevelStart) -> Option<Star
             of_all: 0.0,
             used: usage::share(components, name, &span, used)?,
             throttled: usage::share(components, name, &span, |usage| Some(usage.throttled))?,
-            holder: holders.max_by_key(|usage| usage.held_by_others).and_then(|usage| usage.holder.clone()),
+            holder: usage::holder(components, name, &span),
         })
     };
     let starved: Vec<Starved> = usage::names(components).into_iter().filter_map(of).collect();

@@ -35,6 +35,13 @@ pub fn share(
     (covered > 0.0).then(|| sum / covered)
 }
 
+/// The process outside the platform that held the processor of one component longest between two times, where that is known.
+pub fn holder(components: &[ComponentUsage], name: &str, span: &Range<f64>) -> Option<String> {
+    let own = components.iter().filter(|usage| usage.component == name && usage.holder.is_some());
+    let within = own.filter(|usage| overlap(usage, span) > 0.0);
+    within.max_by_key(|usage| usage.held_by_others).and_then(|usage| usage.holder.clone())
+}
+
 /// Seconds of a reading that lie between two times.
 pub fn overlap(usage: &ComponentUsage, span: &Range<f64>) -> f64 {
     let (at, window) = (usage.at.as_secs_f64(), usage.window.as_secs_f64());

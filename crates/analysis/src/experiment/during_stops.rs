@@ -185,7 +185,7 @@ mod tests {
     use plimsoll_model::record::{LevelStart, SampleRecord};
     use plimsoll_model::{Counts, Nanos};
 
-    /// An untouched block, and one with a stop of two samples in each ten; so many operations ended in the first sample of each.
+    /// The stops of a block with one of two samples in each ten; so many operations ended in each of these two.
     fn stops(of_stops: &[u64], untouched: u64) -> Vec<Vec<f64>> {
         let perturbation = Perturbation::new(vec!["a".into()], Means::Stop, 0.2, Nanos::from_millis(200));
         let length = 10 * of_stops.len() as u16;
@@ -228,6 +228,7 @@ mod tests {
         let any: Vec<u64> = (0..40).map(|stop| stop % 21).collect();
         assert!(!seen(&any, 20).is_sometimes() && !seen(&any, 20).always_halts());
     }
+
     #[test]
     fn what_went_on_in_a_stop_shows_how_fast_the_others_are() {
         let burst = [vec![4.0, 0.0, 0.0], vec![0.0; 3], vec![1.5, 1.4, 0.2]];

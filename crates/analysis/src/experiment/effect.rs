@@ -158,7 +158,7 @@ impl Seen {
         self.during_stops.get(place).map(|stops| stops.counts).unwrap_or_default()
     }
 
-    /// What came to its end at the beginning of its stops, as a multiple of what usually does, where anything did.
+    /// What came to its end in the second sample of its stops, as a multiple of what usually does, where anything did.
     pub fn speeds_in(&self, place: usize) -> impl Iterator<Item = f64> {
         self.during_stops.get(place).into_iter().flat_map(|stops| stops.speeds.iter().copied())
     }

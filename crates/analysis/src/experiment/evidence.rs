@@ -314,8 +314,6 @@ pub fn used_in(level: &LevelRecord, components: &[ComponentUsage]) -> BTreeMap<S
         let is_whole = |usage: &&ComponentUsage| {
             usage.window > Nanos::ZERO && usage::overlap(usage, &span) > 0.99 * usage.window.as_secs_f64()
         };
-        let holders =
-            own.clone().filter(|usage| usage.holder.is_some() && usage::overlap(usage, &span) > 0.0);
         let readings = own.clone().filter(is_whole);
         let readings: Vec<f64> =
             readings.map(|usage| usage.cpu.as_secs_f64() / usage.window.as_secs_f64()).collect();
@@ -325,7 +323,7 @@ pub fn used_in(level: &LevelRecord, components: &[ComponentUsage]) -> BTreeMap<S
             thread: mean(|usage| usage.busiest_thread),
             waits: mean(|usage| usage.run_delay).unwrap_or(0.0),
             held_by_others: mean(|usage| usage.held_by_others).unwrap_or(0.0),
-            holder: holders.max_by_key(|usage| usage.held_by_others).and_then(|usage| usage.holder.clone()),
+            holder: usage::holder(components, name, &span),
             throttled: mean(|usage| Some(usage.throttled)).unwrap_or(0.0),
             processors: own.clone().filter_map(|usage| usage.processors).max().map(f64::from),
             processor_list: own.filter_map(|usage| usage.processor_list.clone()).max(),
