@@ -85,6 +85,16 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// The verdict in a word for people. Experiments alone judge no level: they find what limits, or do not.
+    pub fn verdict_word(&self) -> &'static str {
+        let is_experiment_alone = self.experiment.is_some() && self.levels.is_empty();
+        match self.verdict {
+            Verdict::Met if is_experiment_alone => "found",
+            Verdict::Invalid if is_experiment_alone => "not found",
+            verdict => verdict.name(),
+        }
+    }
+
     /// The level that bounds the load line: the next one, or without a load line the lowest that was not met. `None` where all
     /// were met.
     pub fn bounding(&self) -> Option<&LevelSummary> {

@@ -95,7 +95,7 @@ fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> Markup 
     html! {
         (DOCTYPE)
         html lang="en" {
-            (head(&format!("{} \u{b7} {} \u{b7} Plimsoll", record.name, summary.verdict.name())))
+            (head(&format!("{} \u{b7} {} \u{b7} Plimsoll", record.name, summary.verdict_word())))
             body {
                 (verdict::header(record, summary))
                 (columns(&sections))

@@ -1,13 +1,14 @@
 //! The result as JUnit XML, which servers of continuous integration show: one test for the verdict, one for each level, and
 //! one for each population of a level where there are several.
 //!
-//! Only a verdict other than `met` fails a test. A level above the load line of a run that met is skipped, with its reason.
+//! What limits the load stands among the properties of the suite. Only a verdict other than `met` fails a test. A level above the load line of a run that met is skipped, with its reason.
 
 use crate::plain;
 use crate::terminal::headline_with_reason;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Verdict;
+use std::iter;
 
 /// How a test ended.
 enum End {
@@ -67,10 +68,14 @@ pub fn render(summary: &Summary) -> String {
     let suite = escaped(&summary.name);
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"plimsoll\" {counts}>\n  <testsuite \
-         name=\"{suite}\" {counts}>\n    <properties>\n      <property name=\"run\" value=\"{}\"/>\n    \
-         </properties>\n",
-        escaped(&summary.run)
+         name=\"{suite}\" {counts}>\n    <properties>\n"
     );
+    let at = summary.experiment.as_ref().map(|experiment| experiment.capacity.mean);
+    let limits = summary.limits.iter().map(|limit| ("limit", limit.in_words(at)));
+    for (name, value) in iter::once(("run", summary.run.clone())).chain(limits) {
+        out += &format!("      <property name=\"{name}\" value=\"{}\"/>\n", escaped(&value));
+    }
+    out += "    </properties>\n";
     for (name, hold, end) in &tests {
         out += &test(&suite, name, *hold, end);
     }

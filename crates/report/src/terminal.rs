@@ -98,7 +98,7 @@ pub fn table_header(leading: Metric) -> String {
 }
 
 fn verdict_name(summary: &Summary) -> String {
-    summary.verdict.name().to_uppercase()
+    summary.verdict_word().to_uppercase()
 }
 
 /// Verdict, load line, and what bounds it, in one line; of a run without a level why there is none.

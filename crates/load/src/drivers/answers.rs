@@ -20,10 +20,21 @@ pub struct Answers {
 /// What an answer says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Of which message of the device; `None` of the oldest that is not answered.
-    pub sequence: Option<u32>,
+    /// Of which message of the device.
+    pub to: AnswerTo,
     /// Why the platform refuses the message, for people; `None` where it takes it.
     pub refused: Option<String>,
+}
+
+/// Which message of a device an answer belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerTo {
+    /// The one of that sequence.
+    Sequence(u32),
+    /// The oldest that is not answered.
+    Oldest,
+    /// None: its name is that of no message of this device.
+    Nothing,
 }
 
 impl Answers {
@@ -55,21 +66,27 @@ impl Answers {
         self.plan.name.is_some()
     }
 
-    /// What a message to a device says; `None` where it answers nothing that this device asked in this run.
+    /// What a message to a device says; `None` where it is no answer.
     pub fn read(&mut self, device: u32, payload: &[u8]) -> Option<Answer> {
         let json: Value = serde_json::from_slice(payload).ok()?;
-        let sequence = match &self.plan.name {
+        let to = match &self.plan.name {
             Some(name) => {
-                let repeated = word(json.pointer(&name.pointer)?);
+                let repeated = word(json.pointer(&name.pointer).filter(|name| !name.is_null())?);
                 self.name.clear();
                 render(&name.prefix, &self.run, device, &mut self.name);
-                let sequence = repeated.as_bytes().strip_prefix(self.name.as_slice())?;
-                Some(str::from_utf8(sequence).ok()?.parse().ok()?)
+                let sequence = repeated.as_bytes().strip_prefix(self.name.as_slice());
+                let sequence = sequence.and_then(|own| str::from_utf8(own).ok()?.parse().ok());
+                sequence.map_or(AnswerTo::Nothing, AnswerTo::Sequence)
             }
-            None => None,
+            None => AnswerTo::Oldest,
         };
+        // Requests of a platform may have names as well, and no status.
+        let has_status = || self.plan.status.as_ref().is_none_or(|pointer| json.pointer(pointer).is_some());
+        if to == AnswerTo::Nothing && !has_status() {
+            return None;
+        }
         let refused = verdict(&self.plan, &json)?;
-        Some(Answer { sequence, refused })
+        Some(Answer { to, refused })
     }
 }
 
@@ -127,15 +144,19 @@ mod tests {
             expect: vec!["2001".into(), "success".into()],
         });
         let mut read = |payload: &str| answers.read(7, payload.as_bytes());
-        let taken = Some(Answer { sequence: Some(42), refused: None });
+        let taken = Some(Answer { to: AnswerTo::Sequence(42), refused: None });
         assert_eq!(read(r#"{"rqi":"r-7-42","rsc":2001}"#), taken);
         assert_eq!(read(r#"{"rqi":"r-7-42","rsc":"2001"}"#), taken);
         assert_eq!(read(r#"{"rqi":"r-7-42","rsc":"success"}"#), taken);
-        let refused = |reason: &str| Some(Answer { sequence: Some(42), refused: Some(reason.into()) });
+        let refused = |reason: &str| Some(Answer { to: AnswerTo::Sequence(42), refused: Some(reason.into()) });
         assert_eq!(read(r#"{"rqi":"r-7-42","rsc":5000}"#), refused("the platform answered 5000"));
         assert_eq!(read(r#"{"rqi":"r-7-42"}"#), refused("the platform answered without a status"));
-        for foreign in [r#"{"rqi":"r-70-42"}"#, r#"{"rqi":"r-7-x"}"#, r#"{"rqi":7}"#, "{}", "x", ""] {
-            assert_eq!(read(foreign), None, "{foreign}");
+        for foreign in ["r-70-42", "r-7-x", "7", ""] {
+            let read = read(&format!(r#"{{"rqi":"{foreign}","rsc":2001}}"#));
+            assert_eq!(read.map(|answer| answer.to), Some(AnswerTo::Nothing), "{foreign}");
+        }
+        for no_answer in [r#"{"rqi":"r-70-42","op":5}"#, r#"{"rsc":2001}"#, "{}", "x", ""] {
+            assert_eq!(read(no_answer), None, "{no_answer}");
         }
     }
 
@@ -149,7 +170,7 @@ mod tests {
             expect: Vec::new(),
         };
         let read = answers(plan).read(7, br#"{"id":42,"result":"ok"}"#);
-        assert_eq!(read, Some(Answer { sequence: Some(42), refused: None }));
+        assert_eq!(read, Some(Answer { to: AnswerTo::Sequence(42), refused: None }));
     }
 
     #[test]
@@ -167,7 +188,7 @@ mod tests {
             expect: Vec::new(),
         });
         let mut read = |payload: &str| answers.read(7, payload.as_bytes());
-        assert_eq!(read(r#"["done",{}]"#), Some(Answer { sequence: None, refused: None }));
+        assert_eq!(read(r#"["done",{}]"#), Some(Answer { to: AnswerTo::Oldest, refused: None }));
         let refused = read(r#"["error",{"status":429}]"#).unwrap();
         assert_eq!(refused.refused.unwrap(), r#"the platform answered status 429: ["error",{"status":429}]"#);
         for push in [r#"["message",{}]"#, "[]", "{}", "done"] {

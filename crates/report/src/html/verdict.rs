@@ -21,7 +21,7 @@ pub fn header(record: &RunRecord, summary: &Summary) -> Markup {
     html! {
         header class={ "verdict " (summary.verdict.name()) } {
             p.eyebrow {
-                span class={ "stamp " (summary.verdict.name()) } { (summary.verdict.name()) }
+                span class={ "stamp " (summary.verdict.name()) } { (summary.verdict_word()) }
                 span.scenario { (record.name) }
             }
             h1 { (headline(record, summary)) }

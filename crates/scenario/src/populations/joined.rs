@@ -9,6 +9,7 @@ use crate::plan::{
     Subject,
 };
 use crate::protocols;
+use crate::resolve::hide_secrets;
 use crate::tree::{Node, Value};
 use crate::yaml;
 use serde_json::{Map, Value as Json};
@@ -44,7 +45,8 @@ pub(crate) fn join(
     match_filters(&mut plans, context);
     check_markers(&plans, context);
     coarsen_defaults(&mut plans, parts);
-    let json = written(parts, &plans, &scenarios, schema, context);
+    let mut json = written(parts, &plans, &scenarios, schema, context);
+    hide_secrets(&mut json);
     let objectives = objectives(&plans, context);
     let freshness = plans.iter().any(|plan| plan.record.freshness)
         || objectives.level.iter().any(|objective| objective.subject.needs_freshness());

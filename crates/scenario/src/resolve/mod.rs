@@ -6,6 +6,7 @@ mod connection;
 mod connections;
 mod experiment;
 mod feed;
+mod hiding;
 mod identities;
 mod load;
 mod message;
@@ -27,12 +28,13 @@ mod subscribers;
 mod target;
 mod transport;
 
+pub(crate) use hiding::hide_secrets;
+
 use crate::config::Scenario;
 use crate::context::Context;
 use crate::names;
 use crate::plan::{LoadPlan, Plan, PlatformPlan, PopulationPlan, RecordPlan};
 use crate::protocols::{self, coap, gateway, http, lwm2m, mqtt};
-use plimsoll_codec::credentials::{HIDDEN, hide_query_secrets};
 use serde_json::Value;
 
 /// Resolves a checked scenario: its plan, and itself with every default filled in. `None` where something was found.
@@ -125,20 +127,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     }
     match serde_json::to_value(&scenario) {
         Ok(mut json) => {
-            for address in ["/platform/address", "/platform/token/url"] {
-                if let Some(Value::String(address)) = json.pointer_mut(address) {
-                    *address = hide_query_secrets(address);
-                }
-            }
-            for key in ["/coap/dtls/key", "/coap/dtls/subscriber_key"] {
-                if let Some(Value::String(key)) = json.pointer_mut(key) {
-                    HIDDEN.clone_into(key);
-                }
-            }
-            let metrics = json.pointer_mut("/record/metrics").and_then(Value::as_array_mut);
-            for url in metrics.into_iter().flatten().flat_map(metrics::urls) {
-                *url = hide_query_secrets(url);
-            }
+            hide_secrets(&mut json);
             Some((plan, json))
         }
         Err(error) => {

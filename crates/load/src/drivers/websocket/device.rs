@@ -5,7 +5,7 @@ use super::opening::Speaker;
 use super::unanswered::Unanswered;
 use super::{Io, Timer};
 use crate::driver::{Client, Event, Traffic};
-use crate::drivers::answers::Answer;
+use crate::drivers::answers::{Answer, AnswerTo};
 use crate::drivers::stream::outgoing::Mark;
 use crate::drivers::whom::Whom;
 use plimsoll_model::Nanos;
@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 
 /// Who receives what answers nothing: no subscriber.
 const NOBODY: u32 = u32::MAX;
+const STRAY: &str = "the platform answered a message that was not awaited: with a wrong name, twice, or over 30 s late";
 
 /// A device says each message once.
 fn speaker(whom: &dyn Fn(u32) -> Whom) -> Speaker<'_> {
@@ -178,8 +179,15 @@ impl Device {
                     (acknowledges.and_then(|named| unanswered.of_name(named)), None)
                 }
                 Some(answers) => match answers.read(device, content) {
-                    Some(Answer { sequence: Some(named), refused }) => (unanswered.of_name(named), refused),
-                    Some(Answer { sequence: None, refused }) => (unanswered.oldest(), refused),
+                    Some(Answer { to, refused }) => {
+                        let answered = match to {
+                            AnswerTo::Sequence(named) => unanswered.of_name(named),
+                            AnswerTo::Oldest => unanswered.oldest(),
+                            AnswerTo::Nothing => None,
+                        };
+                        let is_stray = answered.is_none() && to != AnswerTo::Oldest;
+                        (answered, refused.or_else(|| is_stray.then(|| STRAY.to_owned())))
+                    }
                     None => (None, None),
                 },
                 None if *is_unanswered || *are_acknowledged => (None, None),

@@ -5,7 +5,7 @@ use super::super::session::closed_at_once;
 use super::super::{Io, Timer};
 use super::{Connection, State};
 use crate::driver::{Client, Event};
-use crate::drivers::answers::Answer;
+use crate::drivers::answers::{Answer, AnswerTo};
 use plimsoll_codec::mqtt::{packet_length, packet_length_tolerantly, topic};
 use plimsoll_codec::stranger::{Stranger, shown};
 use plimsoll_model::Nanos;
@@ -295,7 +295,7 @@ impl Connection {
                 }
                 let answer = io.answers.as_mut().filter(|_| from_device);
                 let answer = answer.and_then(|answers| answers.read(device, payload));
-                if let Some(Answer { sequence: Some(sequence), refused }) = answer {
+                if let Some(Answer { to: AnswerTo::Sequence(sequence), refused }) = answer {
                     io.stream.traffic.answers.add(packet.len(), payload.len());
                     // A querier's answer is about another device.
                     let about = io.contents.asked_about(sequence).map_or(self.client, Client::Device);
