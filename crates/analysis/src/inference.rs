@@ -49,7 +49,7 @@ pub(crate) struct Setting<'a> {
     pub objectives: &'a Objectives,
 }
 
-/// Compares every level with the lowest.
+/// Compares every higher level with the lowest.
 pub(crate) fn infer(levels: &mut [LevelSummary], setting: Setting<'_>) {
     // A level that measured this host says nothing of network or platform.
     let valid = |level: &LevelSummary| {
@@ -63,8 +63,9 @@ pub(crate) fn infer(levels: &mut [LevelSummary], setting: Setting<'_>) {
     let lowest =
         levels.iter().filter(measured).min_by(|a, b| a.load.amount().total_cmp(&b.load.amount())).cloned();
     let Some(reference) = lowest else { return };
-    let others = |level: &&mut LevelSummary| valid(level) && level.index != reference.index;
-    for level in levels.iter_mut().filter(others) {
+    let least = reference.load.amount();
+    let above = |level: &&mut LevelSummary| valid(level) && level.load.amount() > least;
+    for level in levels.iter_mut().filter(above) {
         level.inference = Some(compare(&reference, level, setting));
     }
 }

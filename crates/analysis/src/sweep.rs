@@ -13,6 +13,8 @@ pub const SCHEMA: u32 = 0;
 
 /// Last parts of keys whose values are names, though they look like numbers: QoS 2 is not twice QoS 1.
 const NAMES: [&str; 2] = ["qos", "version"];
+/// Runs that a note names; the files have all of them.
+const MOST_NAMED: usize = 5;
 
 /// A run of one combination.
 pub struct Taken {
@@ -344,17 +346,26 @@ fn notes(cells: &[Cell], taken: &[Taken]) -> Vec<String> {
     let runs = || cells.iter().flat_map(|cell| &cell.runs);
     let all = runs().count();
     let mut notes = Vec::new();
-    let mut left_out = |count: usize, why: &str| {
-        if count > 0 {
-            let verb = if count == 1 { "is" } else { "are" };
-            notes.push(format!("{count} of {all} runs {verb} left out: {why}"));
+    let mut left_out = |is_it: &dyn Fn(&RunOfCell) -> bool, why: &str| {
+        let ids: Vec<&str> = runs().filter(|run| is_it(run)).map(|run| run.run.as_str()).collect();
+        let verb = if ids.len() == 1 { "is" } else { "are" };
+        let more = if ids.len() > MOST_NAMED { ", ..." } else { "" };
+        let shown = ids.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", ");
+        if !ids.is_empty() {
+            let count = ids.len();
+            notes.push(format!(
+                "{count} of {all} runs {verb} left out: {why} (`plimsoll show`: {shown}{more})"
+            ));
         }
     };
-    let invalid = |validity| runs().filter(|run| run.validity == Some(validity)).count();
-    left_out(invalid(Validity::GeneratorBound), "the load threads were the limit");
-    left_out(invalid(Validity::ReceiverBound), "receiving was the limit");
-    left_out(invalid(Validity::HostBound), "this host was the limit");
-    left_out(runs().filter(|run| run.level.is_none()).count(), "nothing was measured");
+    for (bound, why) in [
+        (Validity::GeneratorBound, "the load threads were the limit"),
+        (Validity::ReceiverBound, "receiving was the limit"),
+        (Validity::HostBound, "this host was the limit"),
+    ] {
+        left_out(&|run| run.validity == Some(bound), why);
+    }
+    left_out(&|run| run.level.is_none(), "nothing was measured");
     let overloaded = taken.iter().filter_map(|run| run.level.as_ref());
     let overloaded = overloaded.filter(|level| level.overload && level.validity == Validity::Valid).count();
     if overloaded > 0 {
@@ -435,6 +446,7 @@ mod tests {
         let names: Vec<(Vec<&str>, usize)> =
             curves.iter().map(|(common, cells)| (sweep.values_of(common), cells.len())).collect();
         assert_eq!(names, [(vec!["serial"], 2), (vec!["cooperative"], 1)]);
-        assert_eq!(sweep.notes, ["1 of 5 runs is left out: this host was the limit"]);
+
+        assert_eq!(sweep.notes, ["1 of 5 runs is left out: this host was the limit (`plimsoll show`: 99)"]);
     }
 }

@@ -265,6 +265,7 @@ fn a_reset_refuses_and_answers_to_nobody_are_foreign() {
             vec![
                 changed(&wrong),
                 bytes(nobody),
+                changed(&Message { id: request.id.wrapping_add(7), ..*request }),
                 vec![1, 2, 3],
                 bytes(Message::empty(Kind::Acknowledgement, request.id.wrapping_add(5))),
                 bytes(Message::empty(Kind::Reset, request.id)),
@@ -273,7 +274,9 @@ fn a_reset_refuses_and_answers_to_nobody_are_foreign() {
     }));
     let mut rig = Rig::new(platform.address, 1, "coap: { ack_timeout: 5s }");
     let events = rig.say(0);
-    assert_eq!(count(&events, |event| matches!(event, Event::Stray)), 3, "{events:?}");
+    assert_eq!(count(&events, |event| matches!(event, Event::Stray)), 4, "{events:?}");
+    let told = |event: &Event| matches!(event, Event::Incident { reason } if reason.contains("another id"));
+    assert_eq!(count(&events, told), 1, "{events:?}");
     assert!(matches!(events.last(), Some(Event::Refused { reason, .. }) if reason.contains("reset")));
     // A confirmable answer to nobody is rejected.
     rig.until(|_| platform.seen.lock().unwrap().iter().any(|(_, datagram)| datagram[..] == [0x70, 0, 0, 9]));
@@ -426,6 +429,24 @@ fn a_large_answer_is_fetched_in_blocks() {
     let events = Rig::new(platform.address, 1, "coap: { ack_timeout: 5s }").say(0);
     assert_eq!(count(&events, is_acknowledged), 1, "{events:?}");
     assert_eq!(platform.requests().len(), 4);
+}
+
+#[test]
+fn an_answer_without_an_end_is_refused() {
+    let platform = Platform::start(Box::new(move |request, _| {
+        let asked = request.block(option::BLOCK2).map_or(0, |block| block.number);
+        vec![piggybacked(
+            request,
+            code::CHANGED,
+            &[(option::BLOCK2, Block::new(asked, true, 32).to_number())],
+        )]
+    }));
+    let events = Rig::new(platform.address, 1, "coap: { ack_timeout: 5s }").say(0);
+    assert!(
+        matches!(events.last(), Some(Event::Refused { reason, .. }) if reason.contains("no end")),
+        "{events:?}"
+    );
+    assert_eq!(platform.requests().len(), (1 << 14) + 1);
 }
 
 #[test]

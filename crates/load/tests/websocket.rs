@@ -345,7 +345,8 @@ fn answers_that_lie_about_their_names_acknowledge_nothing() {
     (0..50).for_each(|_| rig.turn());
     let is_end = |event: &Event| matches!(event, Event::Acknowledged { .. } | Event::Refused { .. });
     assert_eq!(rig.count(is_end), 0, "{:?}", rig.events);
-    let is_told = |event: &Event| matches!(event, Event::Incident { reason } if reason.contains("not awaited"));
+    let is_told =
+        |event: &Event| matches!(event, Event::Incident { reason } if reason.contains("not awaited"));
     assert_eq!(rig.count(is_told), 7, "null is no name: {:?}", rig.events);
     for _ in 0..2 {
         side.say(&json!({ "requestId": name, "status": "success" }));

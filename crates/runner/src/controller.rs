@@ -16,9 +16,10 @@ mod writing;
 use answers::{captured, place, shown};
 pub use clients::Sessions;
 use clients::{Client, Outcome};
+use plimsoll_codec::coap::code;
 use plimsoll_load::run_context::Token;
 use plimsoll_model::RunId;
-use plimsoll_scenario::plan::{Ask, Captures, Each, Plan, PopulationPlan, StepPlan};
+use plimsoll_scenario::plan::{Ask, Captures, ControllerProtocol, Each, Plan, PopulationPlan, StepPlan};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,8 +60,8 @@ pub enum ControllerError {
         step: String,
         /// The method and the whole address.
         asked: String,
-        /// The status.
-        status: u16,
+        /// The status, as its protocol writes it.
+        status: String,
         /// The beginning of the answer.
         body: String,
     },
@@ -375,6 +376,10 @@ fn request(
                 let body = match location.filter(|_| (300..400).contains(&status)) {
                     Some((_, location)) => format!("to {location}, which is not followed"),
                     None => shown(&body),
+                };
+                let status = match scene.plan.platform.roles.controller.requests {
+                    ControllerProtocol::Http => status.to_string(),
+                    ControllerProtocol::Coap | ControllerProtocol::CoapTcp => code::dotted_status(status),
                 };
                 ControllerError::Status { step, asked, status, body: without(body) }
             }

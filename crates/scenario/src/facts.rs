@@ -240,8 +240,13 @@ impl Plan {
         }
         if let Some(observes) = &self.platform.roles.observes {
             let count = grouped(f64::from(subscribers.count));
-            let secured = if self.coap.dtls.is_some() { " over DTLS" } else { "" };
-            return format!("{count} that observe {} over CoAP{secured}", observes.path.text());
+            let over = match self.protocol() {
+                Protocol::CoapTcp if self.connection.transport.tls.is_some() => " over TLS",
+                Protocol::CoapTcp => " over TCP",
+                _ if self.coap.dtls.is_some() => " over DTLS",
+                _ => "",
+            };
+            return format!("{count} that observe {} over CoAP{over}", observes.path.text());
         }
         let filters: Vec<String> = subscribers.filters.iter().map(|filter| filter.text()).collect();
         let shared = match &subscribers.share {

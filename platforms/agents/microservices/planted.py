@@ -16,13 +16,35 @@ def options(description, *addresses):
     parser = argparse.ArgumentParser(description=description)
     for name in addresses:
         parser.add_argument(f"--{name}", type=address, required=True, metavar="HOST:PORT")
-    parser.add_argument("--service", type=float, default=0, metavar="MS", help="how long it works on each message, at least")
-    parser.add_argument("--workers", type=int, default=1, help="messages that it works on at the same time")
-    parser.add_argument("--lose", type=float, default=0, metavar="SHARE", help="share of the messages that it loses")
-    parser.add_argument("--twice", type=float, default=0, metavar="SHARE", help="share of the messages that it does twice")
+    parser.add_argument("--service", type=milliseconds, default=0, metavar="MS", help="how long it works on each message, at least")
+    parser.add_argument("--workers", type=places, default=1, help="messages that it works on at the same time")
+    parser.add_argument("--lose", type=share, default=0, metavar="SHARE", help="share of the messages that it loses")
+    parser.add_argument("--twice", type=share, default=0, metavar="SHARE", help="share of the messages that it does twice")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", help="a file for a line of each message that is planted something in")
     return parser
+
+
+def checked(text, number, fits, what):
+    try:
+        value = number(text)
+    except ValueError:
+        value = None
+    if value is None or not fits(value):
+        raise argparse.ArgumentTypeError(f"`{text}` is not {what}")
+    return value
+
+
+def milliseconds(text):
+    return checked(text, float, lambda value: 0 <= value < float("inf"), "a time in milliseconds")
+
+
+def places(text):
+    return checked(text, int, lambda value: value > 0, "a number of at least 1")
+
+
+def share(text):
+    return checked(text, float, lambda value: 0 <= value <= 1, "a share between 0 and 1")
 
 
 def address(text):

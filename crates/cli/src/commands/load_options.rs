@@ -28,10 +28,10 @@ pub struct LoadOptions {
     #[arg(long, value_name = "NAME", help_heading = WITHOUT_FILE)]
     protocol: Option<String>,
     /// Simulated devices
-    #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = WITHOUT_FILE)]
     devices: Option<String>,
     /// Operations per second: one rate, or FROM..TO/STEP
-    #[arg(long, value_name = "RATE", help_heading = WITHOUT_FILE)]
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = WITHOUT_FILE)]
     rate: Option<String>,
     /// Search for the load line instead: FROM..TO
     #[arg(long, value_name = "RANGE", conflicts_with = "rate", help_heading = WITHOUT_FILE)]
@@ -43,19 +43,19 @@ pub struct LoadOptions {
     #[arg(long, value_name = "TIME", help_heading = WITHOUT_FILE)]
     warm_up: Option<String>,
     /// Equal parts of the hold
-    #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = WITHOUT_FILE)]
     samples: Option<String>,
     /// Longest wait for stragglers after each hold
     #[arg(long, value_name = "TIME", help_heading = WITHOUT_FILE)]
     drain: Option<String>,
     /// Quality of service: 0, 1 or 2
-    #[arg(long, value_name = "QOS", help_heading = WITHOUT_FILE)]
+    #[arg(long, value_name = "QOS", allow_negative_numbers = true, help_heading = WITHOUT_FILE)]
     qos: Option<String>,
     /// Size of a message, as 64 or 1KiB
-    #[arg(long, value_name = "SIZE", help_heading = WITHOUT_FILE)]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, help_heading = WITHOUT_FILE)]
     size: Option<String>,
     /// Subscribers, each of which receives every message
-    #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = WITHOUT_FILE)]
     subscribers: Option<String>,
     /// Gaps between operations: poisson, constant
     #[arg(long, value_name = "NAME", help_heading = WITHOUT_FILE)]
@@ -79,7 +79,7 @@ pub struct LoadOptions {
     #[arg(long, conflicts_with = "ca", help_heading = WITHOUT_FILE)]
     insecure: bool,
     /// Seeds every random number
-    #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = WITHOUT_FILE)]
     seed: Option<String>,
     /// What a level must meet, as "publish_p99 < 50 ms" (repeatable)
     #[arg(long, value_name = "OBJECTIVE")]

@@ -168,6 +168,8 @@ fn one_line(taken: &Taken) -> String {
     let time = text::time(level.times[Metric::PublishTime].p50);
     match level.validity {
         Validity::Valid => format!("{achieved}, {} {time}", Quantity::PublishTimeMedian.name()),
-        other => format!("{achieved}, left out: {}", other.name()),
+        other => {
+            format!("{achieved}, left out: {} (`plimsoll show {}` says why)", other.in_words(), taken.run)
+        }
     }
 }

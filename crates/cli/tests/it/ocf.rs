@@ -98,7 +98,7 @@ fn who_is_not_signed_up_is_told_at_which_step() {
     let bench = Bench::beside_others();
     let platform = "{ profile: ocf-target, with: { code: \"\" } }";
     let refused = bench.run(&scenario(platform, (2, 1, 10), ""));
-    refused.exits(1).says("sign up the controller").says("was answered 400").says("coap+tcp://127.0.0.1:");
+    refused.exits(1).says("sign up the controller").says("was answered 4.00").says("coap+tcp://127.0.0.1:");
 }
 
 #[test]

@@ -95,6 +95,11 @@ pub mod code {
         format!("{}.{:02}", code >> 5, code & 0x1f)
     }
 
+    /// Such a number as the standard writes the code: 204 is 2.04.
+    pub fn dotted_status(status: u16) -> String {
+        format!("{}.{:02}", status / 100, status % 100)
+    }
+
     /// The code of such a number; `None` where no code is that: classes end at 7, details at 31.
     pub fn of_status(status: u16) -> Option<u8> {
         let (class, detail) = (status / 100, status % 100);

@@ -148,7 +148,8 @@ mod tests {
         assert_eq!(read(r#"{"rqi":"r-7-42","rsc":2001}"#), taken);
         assert_eq!(read(r#"{"rqi":"r-7-42","rsc":"2001"}"#), taken);
         assert_eq!(read(r#"{"rqi":"r-7-42","rsc":"success"}"#), taken);
-        let refused = |reason: &str| Some(Answer { to: AnswerTo::Sequence(42), refused: Some(reason.into()) });
+        let refused =
+            |reason: &str| Some(Answer { to: AnswerTo::Sequence(42), refused: Some(reason.into()) });
         assert_eq!(read(r#"{"rqi":"r-7-42","rsc":5000}"#), refused("the platform answered 5000"));
         assert_eq!(read(r#"{"rqi":"r-7-42"}"#), refused("the platform answered without a status"));
         for foreign in ["r-70-42", "r-7-x", "7", ""] {

@@ -70,7 +70,7 @@ impl Kept {
                     let answered = opened.ask(method, written, patience).map_err(unreached)?;
                     let Some((status, ..)) = answered else { return Ok(None) };
                     if !log_in.request.is_success(status) {
-                        let name = &log_in.name;
+                        let (name, status) = (&log_in.name, code::dotted_status(status));
                         return Err(unreached(format!(
                             "the connection was lost, and `{name}` on a new one was answered {status}"
                         )));

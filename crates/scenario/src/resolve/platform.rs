@@ -226,6 +226,12 @@ fn check_ports(platform: &PlatformPlan, path: &str, context: &mut Context<'_>) {
         }
         return;
     }
+    if !platform.ports.is_empty() && !platform.profile.components.is_empty() {
+        let message =
+            format!("Plimsoll starts the platform `{}`, and chooses free ports", platform.profile.name);
+        let help = "leave `ports` out: it is for a platform that runs already, which has an `address`";
+        context.error_with_help("platform.ports", message, help);
+    }
     let components = &platform.profile.components;
     if !components.is_empty() && !components.iter().any(|component| component.port(protocol).is_some()) {
         let message = format!(

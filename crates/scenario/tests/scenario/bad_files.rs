@@ -75,6 +75,10 @@ fn wrong_files_are_told_with_place_and_remedy() {
             let address = "{ profile: embedded, address: \"mqtt://localhost\" }";
             GOOD.replace("embedded", address)
         }),
+        (
+            "ports of a platform that is started",
+            GOOD.replace("embedded", "{ profile: chain, ports: { bridge: 8080 } }"),
+        ),
         ("no address", GOOD.replace("embedded", "existing")),
         ("relays that make no sense", {
             let relays = "brokr: { delay: 2m }, broker: { cut: { every: 1s, for: 1s }, half_open: 1us }";

@@ -182,7 +182,10 @@ fn secrets_of_each_population_are_left_out_of_what_is_kept() {
     let text = THREE
         .replace("camera.example:8080/in", "camera.example:8080/in?key=tiktak")
         .replace("'coap://meter.example:5683'", "'coaps://meter.example:5684/up?token=tiktak'")
-        .replace("ack_timeout: 3s", "dtls: { identity: m, key: tiktak, subscriber_identity: n, subscriber_key: tiktak }")
+        .replace(
+            "ack_timeout: 3s",
+            "dtls: { identity: m, key: tiktak, subscriber_identity: n, subscriber_key: tiktak }",
+        )
         .replace("mqtt://broker.example:1883", "ws://broker.example:80/mqtt?api_key=tiktak");
     let plan = load(&text).unwrap_or_else(|found| panic!("{found}"));
     assert!(!plan.resolved.contains("tiktak"), "{}", plan.resolved);

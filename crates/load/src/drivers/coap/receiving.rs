@@ -120,7 +120,7 @@ impl CoapDriver {
         let exchange = &mut state.exchange;
         if message.kind == Kind::Acknowledgement {
             if message.id != exchange.id {
-                return;
+                return slip("an acknowledgement with another id than that of its request", events);
             }
             if let Some(took) = exchange.acknowledge(at) {
                 events.push(Event::RoundTrip { took });

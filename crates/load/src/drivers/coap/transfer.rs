@@ -17,6 +17,8 @@ const OVERHEAD: usize = 6 + 8 + 1;
 const BLOCK_OPTION: usize = 5;
 /// How often a platform that lost blocks is given all of them anew.
 const MOST_RESTARTS: u8 = 2;
+/// Blocks of an answer after which it has no end: of the largest ones, 16 MiB.
+const MOST_BLOCKS: u32 = 1 << 14;
 
 /// One message of a device, and how often it was sent before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -243,6 +245,11 @@ impl Transfer {
             Some(block) if block.number != expected => {
                 let reason = "the platform sent another block of its answer than the one that was asked for";
                 Step::Refused(status, reason.into())
+            }
+            Some(block) if block.more && block.number >= MOST_BLOCKS => {
+                let reason =
+                    format!("the answer of the platform has no end: it goes on after {MOST_BLOCKS} blocks");
+                Step::Refused(status, reason)
             }
             Some(block) if block.more => match block.following(answer.payload.len()) {
                 Some(next) => {

@@ -14,7 +14,8 @@ use std::collections::VecDeque;
 
 /// Who receives what answers nothing: no subscriber.
 const NOBODY: u32 = u32::MAX;
-const STRAY: &str = "the platform answered a message that was not awaited: with a wrong name, twice, or over 30 s late";
+const STRAY: &str =
+    "the platform answered a message that was not awaited: with a wrong name, twice, or over 30 s late";
 
 /// A device says each message once.
 fn speaker(whom: &dyn Fn(u32) -> Whom) -> Speaker<'_> {

@@ -96,9 +96,7 @@ impl Devices {
         let download = own.and_then(|own| own.rare.as_mut()).and_then(|rare| rare.download.as_mut());
         let Some(download) = download else { return };
         if answer.code != code::CONTENT {
-            let status = code::status(answer.code);
-            let reason =
-                format!("the server answered {}.{:02} to a request for it", status / 100, status % 100);
+            let reason = format!("the server answered {} to a request for it", code::dotted(answer.code));
             return self.download_failed(slot, Outcome::InvalidUri, &reason, events);
         }
         let block = match (answer.option(option::BLOCK2), answer.block(option::BLOCK2)) {
