@@ -2,8 +2,8 @@
 
 use crate::duration::clock;
 use crate::plan::{
-    ArrivalsPer, Ask, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, QuotaPlan, ReceiveRole,
-    ReceiversPlan, RelayPlan, SharePlan, Template, TokenEndpoint,
+    ArrivalsPer, Ask, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, Protocol, QuotaPlan,
+    ReceiveRole, ReceiversPlan, RelayPlan, SharePlan, Template, TokenEndpoint,
 };
 use crate::protocols::slice;
 use crate::quantity::Quantity;
