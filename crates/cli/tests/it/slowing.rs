@@ -3,7 +3,7 @@
 use crate::harness::{ATTEMPTS, Bench, assert_end_within};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Dose, Means, Order, Perturbation};
-use plimsoll_platform::{Options, Platform};
+use plimsoll_platform::{Death, Options, Platform};
 use plimsoll_scenario::{Environment, SourceFile, load};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
@@ -277,6 +277,45 @@ fn what_passes_a_relay_is_delayed_for_a_time_and_its_component_is_not_slowed() {
     assert!(doses[0].component == "station" && doses[0].share >= 1.0, "{doses:?}");
     let after = (0..ATTEMPTS).map(|_| request(address)).min().unwrap();
     assert!(after < 2 * EACH_WAY, "{after:?}");
+}
+
+/// The next death that is told.
+fn await_death(platform: &mut Platform) -> Death {
+    let begin = Instant::now();
+    loop {
+        if let Some(death) = platform.take_death() {
+            return death;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "no death");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn of_two_that_are_killed_together_both_are_told() {
+    let mut platform = bring_up(&SCENARIO.replace(", quotas: { shell: 0.5 }", ""));
+    for name in ["station", "shell"] {
+        kill_process(Pid::from_raw(process_of(&platform, name)).unwrap(), Signal::KILL).unwrap();
+    }
+    let death = await_death(&mut platform);
+    let other = if death.component == "station" { "shell" } else { "station" };
+    assert!(death.status.starts_with("signal: 9"), "{death:?}");
+    assert!(
+        death.status.ends_with(&format!("; a signal ended {other} nearly at the same time")),
+        "{death:?}"
+    );
+}
+
+#[test]
+fn a_killed_guard_is_told_as_such_and_takes_its_component_with_it() {
+    let mut platform = bring_up(&SCENARIO.replace(", quotas: { shell: 0.5 }", ""));
+    let process = process_of(&platform, "station");
+    let guard: i32 = stat(process, 1).parse().unwrap();
+    kill_process(Pid::from_raw(guard).unwrap(), Signal::KILL).unwrap();
+    let death = await_death(&mut platform);
+    assert_eq!(death.component, "station");
+    assert!(death.status.starts_with("its guard ended: signal: 9"), "{death:?}");
+    assert_end_within(Duration::from_secs(10), &[process as u32]);
 }
 
 mod alone {
