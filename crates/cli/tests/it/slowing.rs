@@ -179,11 +179,11 @@ fn a_component_that_dies_in_a_stop_takes_all_with_it_and_its_dose_is_told() {
 #[test]
 fn whom_somebody_else_lets_go_on_in_a_stop_was_not_slowed() {
     let bench = Bench::beside_others();
-    let (mut child, mut line, process) = guard(&bench, "sleep 60");
+    let (mut child, mut line, process) = guard(&bench, "exec sleep 60");
     let (from, milli) = (monotonic(), 1_000_000);
     writeln!(line.get_mut(), "stop {from} {} {} {}", from + 2000 * milli, 1500 * milli, 2000 * milli)
         .unwrap();
-    await_that("stopped", || is_held(process));
+    await_that("stopped", || is_stopped(process));
     kill_process(Pid::from_raw(process).unwrap(), Signal::CONT).unwrap();
     assert_eq!(next_line(&mut line), format!("dose {from} 0"));
     drop(line);
