@@ -239,6 +239,9 @@ impl Connection {
     /// Why a connection was lost, and what may be behind it.
     fn lost(&self, what: String) -> String {
         match self.state {
+            State::Securing | State::Asking if self.was_ready => {
+                format!("{what}, before there was a WebSocket again")
+            }
             State::Securing | State::Asking => {
                 format!("{what}, before there was a WebSocket; is it the port for this kind of address?")
             }

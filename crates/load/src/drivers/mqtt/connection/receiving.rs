@@ -68,6 +68,7 @@ impl Connection {
     /// Why a connection was lost, and what may be behind it.
     fn lost(&self, what: String, io: &Io) -> String {
         match self.state {
+            State::Layering if self.was_ready => format!("{what}, within the handshake below MQTT"),
             State::Layering => {
                 format!("{what}, within the handshake below MQTT; is it the port for this kind of address?")
             }
