@@ -103,7 +103,11 @@ pub fn nothing_received(plan: &Plan, listener: &str, levels: &[LevelSummary]) ->
                        published, or what stands between two brokers is away"
             .to_owned(),
     };
-    Some(format!("{taken} and subscribers received nothing at all. First suspicion: {suspicion}"))
+    let seen = levels.iter().find_map(|level| level.incident.as_deref());
+    let seen = seen
+        .map(|incident| format!(" What was seen: {}.", incident.trim_end_matches('.')))
+        .unwrap_or_default();
+    Some(format!("{taken} and subscribers received nothing at all.{seen} First suspicion: {suspicion}"))
 }
 
 /// A part of a topic as it was written, as far as that matters for people.
