@@ -74,6 +74,10 @@ device:
     opening:
       - message: '["identity",{"uuid":"{device}"}]'
         answer: { type: /0, types: [ready], refusals: [notReady] }
+subscriber:
+  websocket:
+    opening: [{ message: '["subscribe",{"uuid":"{device}"}]' }]
+  delivery: every
 components: []
 "#;
 
@@ -456,6 +460,19 @@ fn a_subscriber_says_what_it_wants_of_each_device_and_gets_what_comes() {
     drop(side);
     let mut side = rig.accept();
     assert_eq!(rig.next(&mut side)["requestId"], "sub");
+}
+
+#[test]
+fn a_subscriber_that_is_refused_says_why() {
+    let mut rig = Rig::subscriber(TYPED);
+    let mut side = rig.accept();
+    rig.until(|rig| rig.count(is_ready) == 1);
+    side.say(&json!(["status", { "online": true }]));
+    side.say(&json!(["error", { "message": "Rate limit exceeded.", "status": 429 }]));
+    let is_told = |event: &Event| matches!(event, Event::Incident { reason } if reason.contains("Rate limit exceeded."));
+    rig.until(|rig| rig.count(is_told) == 1);
+    let is_foreign = |event: &Event| matches!(event, Event::Received { marker: None, .. });
+    assert_eq!(rig.count(is_foreign), 1, "{:?}", rig.events);
 }
 
 fn marker_of(device: u32, sequence: u32) -> String {

@@ -6,6 +6,7 @@ use plimsoll_scenario::plan::Variables;
 use plimsoll_scenario::plan::{AnswerPlan, Plan, Template};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::iter;
 
 /// Characters of a status that are shown.
 const LONGEST_STATUS: usize = 100;
@@ -112,6 +113,20 @@ pub fn verdict(plan: &AnswerPlan, json: &Value) -> Option<Option<String>> {
         let status = status.map(Value::to_string).unwrap_or_else(|| "without a status".into());
         format!("the platform answered {}", cut(&status, LONGEST_STATUS))
     }))
+}
+
+/// Why the platform refuses something, where a message is of a type that says so by one of these plans; for people.
+pub fn refusal<'a>(plans: impl IntoIterator<Item = &'a AnswerPlan>, payload: &[u8]) -> Option<String> {
+    let mut refusing =
+        plans.into_iter().filter(|plan| plan.types.as_ref().is_some_and(|types| !types.refusals.is_empty()));
+    let first = refusing.next()?;
+    let json: Value = serde_json::from_slice(payload).ok()?;
+    iter::once(first).chain(refusing).find_map(|plan| {
+        let types = plan.types.as_ref()?;
+        let of_it = json.pointer(&types.pointer).map(word)?;
+        let refuses = types.refusals.iter().any(|refusal| *refusal == of_it);
+        refuses.then(|| verdict(plan, &json)).flatten().flatten()
+    })
 }
 
 /// A value as a word: a text as it is, anything else as JSON has it.

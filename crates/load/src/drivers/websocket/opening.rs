@@ -6,7 +6,7 @@ use crate::drivers::answers::{verdict, word};
 use crate::drivers::whom::{Whom, variables};
 use crate::run_context::View;
 use plimsoll_codec::websocket::Opcode;
-use plimsoll_scenario::plan::{OpeningPlan, Piece};
+use plimsoll_scenario::plan::{AnswerPlan, OpeningPlan, Piece};
 use plimsoll_stats::distribution::{Random, random};
 use serde_json::Value;
 
@@ -66,6 +66,11 @@ impl Opening {
             *place += 1;
         }
         true
+    }
+
+    /// How the platform answers these messages, where it does.
+    pub fn answers(&self) -> impl Iterator<Item = &AnswerPlan> {
+        self.messages.iter().filter_map(|message| message.answer.as_ref())
     }
 
     /// What came while the answer to a message is awaited, with the generation of the access token that was said last: whether the

@@ -5,6 +5,7 @@ use super::connection::{Came, Connection, READ_SIZE, State};
 use super::opening::{Opening, Speaker};
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
+use crate::drivers::answers::refusal;
 use crate::drivers::readiness::Ready;
 use crate::drivers::stream::StreamIo;
 use crate::drivers::timers::Timers;
@@ -13,7 +14,7 @@ use crate::drivers::{DriverContext, Part};
 use crate::notification::notify;
 use crate::share::Share;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{TransportPlan, WebSocketPlan, WebSocketRole};
+use plimsoll_scenario::plan::{AnswerPlan, TransportPlan, WebSocketPlan, WebSocketRole};
 use plimsoll_stats::distribution::{Random, random};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -28,6 +29,8 @@ pub struct SubscriberDriver {
     wanted: WebSocketPlan,
     asking: Asking,
     opening: Opening,
+    /// How messages of devices are answered: what refuses one of those may refuse what a subscriber says.
+    of_devices: Option<AnswerPlan>,
     contents: Contents,
     seed: u64,
     following: Following,
@@ -77,6 +80,7 @@ impl SubscriberDriver {
             wanted: asking::place(&websocket.unwrap_or_else(|| asking::at(address)), role),
             asking: Asking::new(context, role),
             opening: Opening::new(context, &role.opening),
+            of_devices: plan.platform.roles.device.answer.clone(),
             contents: Contents::new(plan, run),
             seed: plan.seed,
             following: Following::new(context),
@@ -120,7 +124,7 @@ impl SubscriberDriver {
         let token = own.connection.token;
         let mut let_in: Option<(Nanos, Result<(), String>)> = None;
         let (mut came, mut traffic) = (std::mem::take(&mut self.came), Traffic::default());
-        let (opening, contents) = (&self.opening, &self.contents);
+        let (opening, contents, of_devices) = (&self.opening, &self.contents, &self.of_devices);
         let mut taker = |content: &mut Vec<u8>, Came { stamp, wire_bytes, .. }: Came| {
             if is_opening && let_in.is_none() {
                 let_in = opening.read(place, speaker, token, content).map(|verdict| (stamp.0, verdict));
@@ -128,11 +132,20 @@ impl SubscriberDriver {
                     return;
                 }
             }
-            // What has no marker before the subscriber is ready is an answer or a greeting.
-            if is_let_in || contents.marker(content).is_some() {
-                traffic.notifications.add(wire_bytes, content.len());
-                notify(contents, subscriber, stamp, content, &mut came);
+            let before = came.len();
+            notify(contents, subscriber, stamp, content, &mut came);
+            if let Some([Event::Received { marker: None, .. }]) = came.get(before..) {
+                let refused = refusal(opening.answers().chain(of_devices), content);
+                // What has no marker before the subscriber is ready is an answer or a greeting.
+                if refused.is_some() || !is_let_in {
+                    came.truncate(before);
+                    // Who refuses may close next, and say less then.
+                    let hidden = |reason| opening.hide(reason, opening.whom(place, speaker));
+                    came.extend(refused.map(|reason| Event::Incident { reason: hidden(reason) }));
+                    return;
+                }
             }
+            traffic.notifications.add(wire_bytes, content.len());
         };
         let outcome = own.connection.progress(flags, &self.wanted, &mut self.stream, events, &mut taker);
         let own_opened_at = own.connection.opened_at();
