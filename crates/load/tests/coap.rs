@@ -42,7 +42,12 @@ impl Platform {
         Platform::at("127.0.0.1:0".parse().unwrap(), script)
     }
 
-    fn at(address: SocketAddr, mut script: Script) -> Platform {
+    fn at(address: SocketAddr, script: Script) -> Platform {
+        Platform::with_pong(address, Kind::Reset, code::EMPTY, script)
+    }
+
+    /// One that answers pings by messages of that kind and code.
+    fn with_pong(address: SocketAddr, kind: Kind, code: u8, mut script: Script) -> Platform {
         let socket = UdpSocket::bind(address).unwrap();
         let address = socket.local_addr().unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
@@ -55,7 +60,7 @@ impl Platform {
                 let message = Message::decode(&room[..length]).unwrap();
                 record.lock().unwrap().push((from, room[..length].to_vec()));
                 let answers = match (message.kind, message.code) {
-                    (Kind::Confirmable, code::EMPTY) => vec![bytes(Message::empty(Kind::Reset, message.id))],
+                    (Kind::Confirmable, code::EMPTY) => vec![bytes(Message { kind, code, ..message })],
                     _ => script(&message, from),
                 };
                 for answer in answers {
@@ -280,6 +285,23 @@ fn a_reset_refuses_and_answers_to_nobody_are_foreign() {
     assert!(matches!(events.last(), Some(Event::Refused { reason, .. }) if reason.contains("reset")));
     // A confirmable answer to nobody is rejected.
     rig.until(|_| platform.seen.lock().unwrap().iter().any(|(_, datagram)| datagram[..] == [0x70, 0, 0, 9]));
+}
+
+#[test]
+fn an_answer_to_a_ping_is_no_answer_to_nobody() {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let platform = Platform::with_pong(
+        address,
+        Kind::Acknowledgement,
+        code::NOT_FOUND,
+        Box::new(|request, _| vec![changed(request)]),
+    );
+    let mut rig = Rig::unconnected(platform.address, 1, "coap: { ack_timeout: 5s }");
+    rig.connect(1);
+    rig.until(|events| count(events, |event| matches!(event, Event::Ready { .. })) == 1);
+    let events = rig.say(0);
+    assert_eq!(count(&events, |event| matches!(event, Event::Stray)), 0, "{events:?}");
+    assert_eq!(count(&events, |event| matches!(event, Event::Acknowledged { .. })), 1, "{events:?}");
 }
 
 #[test]

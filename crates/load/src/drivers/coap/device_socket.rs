@@ -40,6 +40,8 @@ pub struct DeviceSocket {
     pub blocked: Vec<u32>,
     /// Devices that wait for a message id.
     pub crowded: Vec<u32>,
+    /// The message id of the ping with which it was opened.
+    pub ping: Option<u16>,
     /// When it was opened.
     pub began: Nanos,
     /// The pause before it is opened again, should it fail.
@@ -62,6 +64,7 @@ impl DeviceSocket {
             gathered: Vec::new(),
             blocked: Vec::new(),
             crowded: Vec::new(),
+            ping: None,
             began: Nanos::ZERO,
             pause,
             was_ready: false,
@@ -94,6 +97,7 @@ impl DeviceSocket {
             return self.endpoint.tick(self.began, traffic);
         }
         let id = self.take_id(self.began).unwrap_or_default();
+        self.ping = Some(id);
         self.endpoint.say(Kind::Confirmable, id, Peer::Connected, self.began, traffic);
         Ok(())
     }
@@ -111,6 +115,7 @@ impl DeviceSocket {
     }
 
     fn forget(&mut self) {
+        self.ping = None;
         self.exchanges.clear();
         self.gathered.clear();
         self.blocked.clear();

@@ -83,6 +83,9 @@ impl CoapDriver {
                     events.push(Event::Refused { device, sequence, at, reason });
                 }
             }
+            // Some take our ping for a request, and answer it in place of resetting it.
+            (Kind::Acknowledgement, _)
+                if by_id.is_none() && socket.ping == Some(message.id) && message.token.is_empty() => {}
             (Kind::Acknowledgement, code::EMPTY) => {
                 let place = by_id.and_then(|place| self.places.get_mut(place as usize));
                 self.traffic.answers.add_part(message.header_length(), 0);
