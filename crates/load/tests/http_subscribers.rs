@@ -37,6 +37,7 @@ components: []
 const EVENTS: &str =
     r#"streams: { request: { method: GET, path: "/events", headers: { Accept: text/event-stream } } }"#;
 const OF_EACH: &str = r#"streams: { request: { method: GET, path: "/of/{device}" } }"#;
+const SILENT: &str = r#"streams: { request: { method: GET, path: "/silent" }, ready_after: 100ms }"#;
 const POLLS: &str = r#"polls: { request: { method: GET, path: "/poll" }, next: { path: "/poll?after={since}", since: /-/at }, within: 20s }"#;
 
 struct Rig {
@@ -254,6 +255,38 @@ fn polls_go_on_where_the_last_answer_ended() {
     let aimless = is_failed("an answer with messages has nothing at `/-/at`");
     rig.until(|rig| rig.count(&aimless) == 1);
     assert_eq!(rig.received().len(), 4, "its messages were delivered");
+}
+
+/// Some platforms send the head of their answer with the first message.
+#[test]
+fn a_stream_may_begin_with_its_first_message() {
+    let mut rig = Rig::with_timeout(SILENT, "300ms");
+    for connection in 1..=2 {
+        let mut side = rig.accept();
+        rig.next(&mut side);
+        let asked_at = rig.clock.now();
+        rig.until(|rig| rig.count(is_ready) == connection);
+        // Also when all else would be late.
+        rig.until(|rig| rig.clock.now() - asked_at > Nanos::from_millis(400));
+        let message = chunk(&format!("{{\"text\":\"{}\"}}\n", marker(0, connection as u32)));
+        side.write_all(format!("{CHUNKED}application/json\r\n\r\n{message}").as_bytes()).unwrap();
+        rig.until(|rig| rig.received().len() == connection);
+        assert_eq!(rig.count(is_lost("")), connection - 1, "{:?}", rig.events);
+        drop(side);
+        rig.until(|rig| rig.count(is_lost("the connection ended within it")) == connection);
+    }
+    assert_eq!(rig.received(), [Some((0, 1)), Some((0, 2))]);
+    assert_eq!(rig.count(is_ready), 2, "once for each connection");
+}
+
+#[test]
+fn a_silent_stream_that_is_refused_makes_nobody_ready() {
+    let mut rig = Rig::of(SILENT);
+    let mut side = rig.accept();
+    rig.next(&mut side);
+    side.write_all(answer("401 Unauthorized", "who?").as_bytes()).unwrap();
+    rig.until(|rig| rig.count(is_failed("the platform answered 401 Unauthorized: who?")) == 1);
+    assert_eq!(rig.count(is_ready), 0);
 }
 
 #[test]

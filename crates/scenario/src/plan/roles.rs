@@ -241,6 +241,8 @@ pub struct HttpReceiveRole {
     pub of_each_device: bool,
     /// How it is asked again and again; `None` where one answer does not end.
     pub polls: Option<PollPlan>,
+    /// How long after its request a subscriber of a stream is ready without the head of the answer; `None` where the head has to come.
+    pub ready_after: Option<Nanos>,
 }
 
 impl HttpReceiveRole {

@@ -12,7 +12,7 @@ pub(crate) use controller::{Controller, EachConfig, Says, Step};
 pub(crate) use request::{BodyFormat, OptionConfig, Request};
 use serde::{Deserialize, Deserializer, de};
 use std::collections::BTreeMap;
-pub(crate) use subscriber::{DeliveryConfig, Listens, NextPoll, Polls, Subscriber};
+pub(crate) use subscriber::{DeliveryConfig, Listens, NextPoll, Polls, Streams, Subscriber};
 pub(crate) use websocket::WebSocketConfig;
 
 /// How each role speaks to the platform. In every text, `{NAME}` stands for a variable of the profile.

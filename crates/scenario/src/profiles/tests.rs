@@ -154,6 +154,7 @@ fn subscribers_receive_in_one_way_and_what_they_ask_for_has_sense() {
     let polls = "polls: { request: { method: GET, path: '/{device}' }";
     for right in [
         "{ streams: { request: { method: GET, path: /e } } }",
+        "{ streams: { request: { method: GET, path: /e }, ready_after: 1s } }",
         &format!("{{ {polls}, within: 90s }} }}"),
         &format!("{{ {polls}, next: {{ path: '/{{device}}?s={{since}}', since: /-/at }} }} }}"),
     ] {
@@ -166,6 +167,7 @@ fn subscribers_receive_in_one_way_and_what_they_ask_for_has_sense() {
         ("{ streams: { request: { path: /e, retry: [503] } } }", "subscribers ask again by themselves"),
         ("{ streams: { request: { path: /e, options: { 6: 0 } } } }", "HTTP has no options"),
         (&format!("{{ {polls}, within: soon }} }}"), "within"),
+        ("{ streams: { request: { path: /e }, ready_after: soon } }", "ready_after"),
         (
             &format!("{{ {polls}, next: {{ path: '/{{device}}', since: /at }} }} }}"),
             "`{since}` does not stand in it",

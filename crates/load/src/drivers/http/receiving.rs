@@ -58,7 +58,7 @@ pub enum State {
 pub enum Step {
     /// Nothing that its subscriber must know.
     Same,
-    /// A poll is under way.
+    /// A poll is under way, or a request whose answer may begin with the first message.
     Asked,
     /// The platform has answered: what comes is delivered.
     Receives,
@@ -148,6 +148,8 @@ impl Receiving {
     /// By when the present step is to have come to its end; `None` where it may take for ever.
     pub fn deadline(&self, io: &Io) -> Option<Nanos> {
         match (self.state, io.polls()) {
+            // Its head comes with the first message, whenever that is.
+            (State::Asking, None) if self.is_counted => None,
             (State::Connecting | State::Securing, _) | (State::Asking, None) => {
                 Some(self.stream.began() + io.stream.timeout)
             }
@@ -241,7 +243,8 @@ impl Receiving {
             self.state = State::Receiving;
         }
         self.tell_urgency(io);
-        Ok(if begins { Step::Asked } else { Step::Same })
+        let may_be_silent = has_gone && self.state == State::Asking && io.role.ready_after.is_some();
+        Ok(if begins || may_be_silent { Step::Asked } else { Step::Same })
     }
 
     /// Takes what an event of its socket brings.
@@ -527,7 +530,8 @@ impl Receiving {
     /// Tells whether its next step waits for the platform.
     fn tell_urgency(&mut self, io: &mut Io) {
         let waits = match self.state {
-            State::Connecting | State::Securing | State::Asking => true,
+            State::Connecting | State::Securing => true,
+            State::Asking => io.role.ready_after.is_none(),
             // The next poll goes when the answer to the last one has come.
             State::Receiving => io.polls().is_some(),
             State::Idle | State::Resting(_) | State::Pausing => false,

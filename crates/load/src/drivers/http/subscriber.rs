@@ -125,6 +125,11 @@ impl SubscriberDriver {
         true
     }
 
+    /// What is not refused within this time is not refused at all.
+    fn settles_within(&self) -> Nanos {
+        self.io.role.ready_after.unwrap_or(SETTLED)
+    }
+
     /// Has a timer look whether a connection is late, where none does by then.
     fn watch(&mut self, slot: u32) {
         let Some(connection) = self.connections.get_mut(slot as usize) else { return };
@@ -151,7 +156,7 @@ impl SubscriberDriver {
             Ok(Step::Same) => {}
             // A refusal comes sooner than what a poll waits for.
             Ok(Step::Asked) => {
-                let settled = self.io.stream.clock.now() + SETTLED;
+                let settled = self.io.stream.clock.now() + self.settles_within();
                 if self.connections.get(slot as usize).is_some_and(|connection| !connection.is_counted) {
                     self.timers.set(settled, slot, Timer::Settled);
                 }
@@ -224,7 +229,7 @@ impl SubscriberDriver {
     }
 
     fn fire_timers(&mut self, events: &mut Vec<Event>) {
-        let now = self.io.stream.clock.now();
+        let (now, settles_within) = (self.io.stream.clock.now(), self.settles_within());
         while let Some((at, slot, timer)) = self.timers.due(now) {
             let whom = self.whom(slot);
             let Some(connection) = self.connections.get_mut(slot as usize) else { continue };
@@ -240,8 +245,8 @@ impl SubscriberDriver {
                         self.open(slot, events);
                     }
                 }
-                (Timer::Settled, State::Receiving) => {
-                    if let Some(asked_at) = connection.waits_since(now - SETTLED, &self.io) {
+                (Timer::Settled, State::Receiving | State::Asking) => {
+                    if let Some(asked_at) = connection.waits_since(now - settles_within, &self.io) {
                         self.count(slot, asked_at, events);
                     }
                 }

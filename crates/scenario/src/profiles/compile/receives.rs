@@ -4,7 +4,7 @@ use super::Compiler;
 use crate::plan::{
     CapturedName, Each, HttpReceiveRole, NextPollPlan, Piece, PollPlan, Protocol, ReceiveRole, Template,
 };
-use crate::profiles::roles::{NextPoll, Polls, Request, Subscriber};
+use crate::profiles::roles::{NextPoll, Polls, Request, Streams, Subscriber};
 use plimsoll_model::Nanos;
 
 /// What may stand in what a subscriber asks for.
@@ -38,14 +38,24 @@ impl Compiler<'_> {
             return Some(ReceiveRole::WebSocket(self.websocket_of_subscriber(written, captured)));
         }
         if let Some(streams) = &subscriber.streams {
-            return Some(ReceiveRole::Http(self.asked(
-                &streams.request,
-                "subscriber.streams.request",
-                captured,
-            )));
+            return Some(ReceiveRole::Http(self.streamed(streams, captured)));
         }
         let polls = subscriber.polls.as_ref()?;
         Some(ReceiveRole::Http(self.polled(polls, captured)))
+    }
+
+    /// An answer that does not end.
+    fn streamed(&mut self, streams: &Streams, captured: &[CapturedName]) -> HttpReceiveRole {
+        const PATH: &str = "subscriber.streams";
+        let asked = self.asked(&streams.request, &format!("{PATH}.request"), captured);
+        let ready_after = streams.ready_after.as_ref().and_then(|text| {
+            let time = crate::duration(&self.fill(text));
+            time.map_err(|wrong| {
+                self.error(&format!("{PATH}.ready_after"), wrong, "write a time, such as `1s`".into());
+            })
+            .ok()
+        });
+        HttpReceiveRole { ready_after, ..asked }
     }
 
     /// Answers that wait for messages.
@@ -94,7 +104,7 @@ impl Compiler<'_> {
         }
         let request = self.request((written, Protocol::Http), OF_RECEIVER, path, captured);
         let of_each_device = request.texts().any(|text| is_about_a_device(text, captured));
-        HttpReceiveRole { request, of_each_device, polls: None }
+        HttpReceiveRole { request, of_each_device, polls: None, ready_after: None }
     }
 }
 

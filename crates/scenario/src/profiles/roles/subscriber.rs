@@ -66,6 +66,10 @@ pub(crate) struct Streams {
     /// and so is each line of another kind. Variables: `{run}`, `{subscriber}`, `{device}`, `{token}`, `{time}`, `{random:..}`, and what
     /// set-up steps captured. Where it is about a device, the subscriber asks for each device that it follows, over a connection each.
     pub request: Request,
+    /// For a platform that sends the head of its answer with the first message only: a subscriber is ready if its request was not
+    /// refused within this time, such as `1s`. By default, it is ready when the head has come.
+    #[serde(default)]
+    pub ready_after: Option<String>,
 }
 
 /// Answers over HTTP that wait for messages.
