@@ -7,8 +7,9 @@ WebSocket /ws/v2, text frames [type, data] without request ids: identity, subscr
 message and subscribe get no answer unless they fail.
 With --core the status codes are those of the microservices core (403 for bad authentication, 204 for done).
 
-A subscription over HTTP is one chunked answer without end. It has each broadcast of the device as a JSON object over
-several lines. Only every second object has a newline after it, so a reader must find where each ends.
+A subscription over HTTP is one chunked answer without end, whose head comes with the first broadcast. It has each
+broadcast of the device as a JSON object over several lines. Only every second object has a newline after it, so a reader
+must find where each ends.
 
 MQTT, user uuid, password token. A client may subscribe to its own uuid only: other filters are granted but bring nothing.
 The topics message and whoami take the data of the WebSocket frame of that name; what is published elsewhere is ignored.
@@ -219,8 +220,7 @@ class Platform:
         if device not in self.devices:
             raise Refused(404, "Device not found")
         session = Stream(own, request.reader._transport)  # the server hands routes no writer
-        self.subscribe(session, device, "broadcast")      # before the head, so that who has seen it misses nothing
-        session.start()
+        self.subscribe(session, device, "broadcast")
         try:
             while await request.reader.read(1 << 16):
                 pass  # what else the client sends has no meaning; only that it has closed
@@ -275,6 +275,7 @@ class Stream:
 
     def __init__(self, device, transport):
         self.device, self.transport, self.subscriptions = device, transport, set()
+        self.has_begun = False
         self.endings = itertools.cycle(("", "\n"))  # so that no reader can rely on a newline
 
     def is_open(self):
@@ -283,11 +284,14 @@ class Stream:
             self.transport.abort()
         return not self.transport.is_closing()
 
-    def start(self):
+    def begin(self):
+        self.has_begun = True
         self.transport.write(b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Type: application/json\r\n"
                              b"Transfer-Encoding: chunked\r\n\r\n")
 
     def push(self, message, frame):
+        if not self.has_begun:
+            self.begin()
         text = json.dumps(message, indent=2) + next(self.endings)
         self.transport.write(f"{len(text):x}\r\n{text}\r\n".encode())
 
