@@ -266,8 +266,11 @@ pub struct PollPlan {
 pub struct NextPollPlan {
     /// Path and query, with `{since}`.
     pub path: Template,
-    /// Where in an answer that stands, as a JSON pointer in which `-` is the last of an array, or what stands there alone.
+    /// Where in an answer that stands, as a JSON pointer in which `-` is the last of an array and `*` the greatest, or either what stands
+    /// there alone.
     pub since: String,
+    /// What is added to that date and time; zero where the platform does not repeat what came then.
+    pub plus: Nanos,
 }
 
 /// The name of a message, which its answer repeats.

@@ -99,8 +99,8 @@ pub struct Receiving {
     /// What came of the body and was not delivered.
     body: Vec<u8>,
     messages: Messages,
-    /// Where the last answer ended, as it stands in a path.
-    since: Vec<u8>,
+    /// Where the last answer ended.
+    since: String,
     /// When the request that is under way was begun, with the bytes that came for it, and the generation of its access token.
     asked_at: Nanos,
     wire_bytes: usize,
@@ -124,7 +124,7 @@ impl Receiving {
             answer: StreamReader::default(),
             body: Vec::new(),
             messages: Messages::default(),
-            since: Vec::new(),
+            since: String::new(),
             asked_at: Nanos::ZERO,
             wire_bytes: 0,
             generation: 0,
@@ -200,7 +200,9 @@ impl Receiving {
         (self.answer, self.wire_bytes, self.written) = (StreamReader::default(), 0, 0);
         self.body.clear();
         self.out.clear();
-        let since = String::from_utf8_lossy(&self.since);
+        let mut since = Vec::new();
+        escape_path(self.since.as_bytes(), &mut since);
+        let since = String::from_utf8_lossy(&since);
         let mut variables = variables((&io.run, &io.view), whom);
         variables.since = &since;
         let random = &mut io.random;
@@ -490,11 +492,8 @@ impl Receiving {
         }
         self.has_answered = true;
         if let Some(next) = io.polls().and_then(|polls| polls.next.as_ref()) {
-            match since(next, &self.body) {
-                Some(since) => {
-                    self.since.clear();
-                    escape_path(since.as_bytes(), &mut self.since);
-                }
+            match since(next, &self.since, &self.body) {
+                Some(since) => self.since = since,
                 // The next request would ask for the same once more, as fast as the platform answers.
                 None if !is_empty => {
                     return Err(format!(

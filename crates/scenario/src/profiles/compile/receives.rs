@@ -78,7 +78,7 @@ impl Compiler<'_> {
 
     /// How a poll goes on.
     fn next_poll(&mut self, next: &NextPoll, path: &str, captured: &[CapturedName]) -> NextPollPlan {
-        let NextPoll { path: written, since } = next;
+        let NextPoll { path: written, since, plus } = next;
         let request = Request { path: written.clone(), ..Request::get() };
         let request = self.request((&request, Protocol::Http), OF_NEXT, path, captured);
         if !request.path.has(&|piece| *piece == Piece::Since) {
@@ -88,7 +88,11 @@ impl Compiler<'_> {
         if !since.starts_with('/') {
             self.error(&format!("{path}.since"), "a JSON pointer begins with a slash", String::new());
         }
-        NextPollPlan { path: request.path, since: since.clone() }
+        let plus = plus.as_deref().map_or(Ok(Nanos::ZERO), crate::duration).unwrap_or_else(|wrong| {
+            self.error(&format!("{path}.plus"), wrong, "write a time, such as `1ms`".into());
+            Nanos::ZERO
+        });
+        NextPollPlan { path: request.path, since: since.clone(), plus }
     }
 
     /// What is asked for.

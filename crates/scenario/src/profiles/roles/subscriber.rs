@@ -96,8 +96,12 @@ pub(crate) struct NextPoll {
     /// Path and query, once an answer had a value at `since`. Variables: `{since}` and those of the request.
     pub path: String,
     /// Where in an answer `{since}` stands, as a JSON pointer (RFC 6901) to a text or a number. In it, `-` is the last of an array, or
-    /// what stands there alone: `/-/timestamp`.
+    /// what stands there alone: `/-/timestamp`. `*` is the greatest of an array without order, or what stands there alone; such a value
+    /// never goes back.
     pub since: String,
+    /// What is added to the date and time at `since`, such as `1ms`, where the platform repeats what came exactly then.
+    #[serde(default)]
+    pub plus: Option<String>,
 }
 
 /// How a subscriber answers a notification over MQTT: by a message at QoS 0 that names it.
