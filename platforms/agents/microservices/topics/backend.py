@@ -129,7 +129,7 @@ class Backend:
         if device is not None:
             await self.device(device)
         if since is not None:
-            found = await self.cache.zrangebyscore(f"notifications:{device}", f"({read(since)}", "+inf")
+            found = await self.cache.zrangebyscore(f"notifications:{device}", read(since), "+inf")
             known = [json.loads(text) for text in found]
         if not known:
             self.followers.setdefault(device, set()).add((asked["to"], asked["subscription"]))

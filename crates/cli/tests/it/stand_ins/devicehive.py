@@ -14,9 +14,9 @@ dh/notification/<networkId>/<deviceTypeId>/<deviceId>/<name>, commands on dh/com
 WebSocket's JSON. The subscriptionId in it is the plugin's own, of no use to clients. What they publish elsewhere is
 dropped. MQTT subscriptions do not look back.
 
-A long poll (query timestamp, waitTimeout in seconds, names) of notifications answers in two shapes. With a timestamp
-it is at once the list of what came strictly after it, if there is anything. Otherwise it waits, and the first one that
-comes is the answer: that object alone, in no list. An empty list says that none came. Polls of commands answer lists.
+A long poll (query timestamp, waitTimeout in seconds, names) answers a list. With a timestamp it is at once the list of
+what came then or later, if there is anything, of notifications in no order. Otherwise it waits, and the first
+notification that comes is the answer. An empty list says that none came.
 
 --lose-every N answers the N-th inserted notification but hands it to nobody, neither by push nor by poll.
 --record FILE gets CSV lines time_ns,what,device,id,text: what is inserted, pushed, polled or lost, time is the wall
@@ -212,7 +212,7 @@ class Platform:
         names, key, found = set(names.split(",")) if names else None, (kind, device_id), []
         if since:
             remembered = self.remembered.get(key, [])
-            after = remembered[bisect.bisect_right(remembered, since, key=BY_TIME):]
+            after = remembered[bisect.bisect_left(remembered, since, key=BY_TIME):]
             found = [message for message in after if not names or message.name in names]
         waited = not found
         if waited:
@@ -227,7 +227,8 @@ class Platform:
         if kind == "command":
             return [message.full for message in found]
         answer = [{field: message.full[field] for field in POLLED} for message in found]
-        return answer[0] if waited and answer else answer
+        random.shuffle(answer)
+        return answer
 
     def act(self, session, socket, request):
         """One request: returns what the answer has beside action, requestId and status, if anything."""
