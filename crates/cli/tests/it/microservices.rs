@@ -133,11 +133,12 @@ fn devicehive_gives_each_notification_to_those_who_poll() {
             _ => format!("ws://127.0.0.1:{websocket}"),
         };
         let finished = bench
-            .run(&scenario(&format!(
+            .run(&(scenario(&format!(
                 "{{ profile: devicehive, mapping: {mapping}, address: \"{address}\", ports: {{ rest: {rest}, auth: {auth} }} }}"
-            )))
+            )) + QUERIES))
             .judged();
         is_exact(&bench, finished.level(0), "polled");
+        are_answered(finished.level(0));
     }
 }
 
@@ -163,6 +164,15 @@ fn devicehive_answers_and_pushes_over_mqtt() {
     takes_messages_over_mqtt("devicehive.py", "devicehive", &[]);
 }
 
+const QUERIES: &str = "northbound: { rate: 100, arrivals: constant, queriers: 3 }\n";
+
+/// Each query of a level of 2 s was answered.
+#[track_caller]
+fn are_answered(level: &Value) {
+    assert!(count(level, "queries") >= 190, "{level:#}");
+    assert_eq!(count(level, "queries_answered"), count(level, "queries"), "{level:#}");
+}
+
 /// Queries go over WebSocket or MQTT, beside the messages.
 #[test]
 fn devicehive_answers_queries_that_are_messages() {
@@ -176,13 +186,10 @@ fn devicehive_answers_queries_that_are_messages() {
         let text = scenario(&format!(
             "{{ profile: devicehive, mapping: {mapping}, address: \"{address}\", {more} }}"
         ));
-        let finished = bench
-            .run(&format!("{text}northbound: {{ rate: 100, arrivals: constant, queriers: 3 }}\n"))
-            .judged();
+        let finished = bench.run(&(text + QUERIES)).judged();
         let level = finished.level(0);
         is_exact(&bench, level, "pushed");
-        assert!(count(level, "queries") >= 190, "{level:#}");
-        assert_eq!(count(level, "queries_answered"), count(level, "queries"), "{level:#}");
+        are_answered(level);
     }
 }
 
@@ -218,11 +225,12 @@ fn meshblu_streams_broadcasts_some_of_them_twice() {
             _ => format!("ws://127.0.0.1:{websocket}"),
         };
         let finished = bench
-            .run(&scenario(&format!(
+            .run(&(scenario(&format!(
                 "{{ profile: meshblu, mapping: {mapping}, address: \"{address}\", ports: {{ http: {http}, stream: {http} }} }}"
-            )))
+            )) + QUERIES))
             .judged();
         is_exact_with_duplicates(&bench, finished.level(0));
+        are_answered(finished.level(0));
     }
 }
 

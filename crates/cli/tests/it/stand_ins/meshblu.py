@@ -240,6 +240,11 @@ class Platform:
                 return 201, self.register(body())
             case ["v2", "whoami"] if method == "GET":
                 return 200, self.devices[sender()]
+            case ["v2", "devices", device] if method == "GET":
+                sender()
+                if device not in self.devices:
+                    raise Refused(404, "Device not found")
+                return 200, self.devices[device]
             case ["devices", device] if method == "DELETE":
                 own = sender()
                 if device not in self.devices:
