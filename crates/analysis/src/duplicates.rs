@@ -1,6 +1,8 @@
-//! Whether the platform may deliver a message twice.
+//! Whether the platform may deliver a message twice, and whether it does so often.
 
+use crate::level::LevelSummary;
 use plimsoll_model::record::Terms;
+use plimsoll_model::text::grouped;
 
 /// Why duplicates are legal; `None` where they are violations (MQTT 5, sections 3.3.4, 4.3 and 4.4).
 pub fn legal(terms: &Terms) -> Option<String> {
@@ -20,9 +22,41 @@ pub fn legal(terms: &Terms) -> Option<String> {
     }
 }
 
+/// From this share of the deliveries on, duplicates are told wherever a result is.
+const OFTEN: f64 = 0.01;
+
+/// The level with the most duplicates, for people; `None` where there are few in each.
+pub fn story(levels: &[LevelSummary]) -> Option<String> {
+    let share = |level: &LevelSummary| level.duplicated as f64 / level.expected_deliveries.max(1) as f64;
+    let level = levels.iter().max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    let (duplicated, expected) = (level.duplicated as f64, level.expected_deliveries as f64);
+    (share(level) >= OFTEN).then(|| {
+        format!(
+            "{}: besides the {} deliveries that were to come, messages came again {} times",
+            level.load,
+            grouped(expected),
+            grouped(duplicated)
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_duplicates_are_told_of_the_level_with_the_most() {
+        let level = |index, expected_deliveries, duplicated| LevelSummary {
+            index,
+            expected_deliveries,
+            duplicated,
+            ..LevelSummary::default()
+        };
+        assert_eq!(story(&[]), None);
+        assert_eq!(story(&[level(0, 1_000, 9)]), None);
+        let told = story(&[level(0, 1_000, 9), level(1, 200, 21_319), level(2, 0, 0)]).unwrap();
+        assert!(told.contains("the 200 deliveries") && told.ends_with("again 21,319 times"), "{told}");
+    }
 
     #[test]
     fn what_may_come_twice_depends_on_both_qos_filters_and_sessions() {

@@ -8,7 +8,7 @@ mod clear;
 pub mod closed_bounds;
 pub mod compare;
 pub mod dissection;
-mod duplicates;
+pub mod duplicates;
 pub mod early_stop;
 pub mod event_life;
 pub mod exchange;
@@ -118,6 +118,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
             .flatten()
             .chain(early_stop::story(record, &levels))
             .chain(early_stop::skipped(record, &levels))
+            .chain(duplicates::story(&levels))
             .chain(record.provenance.notes.iter().cloned())
             .collect(),
         search: finding,

@@ -5,6 +5,7 @@ pub(crate) mod limits;
 
 use crate::plain;
 use crate::text::{Colour, Tint, bytes, count, floor_percent, hanging, paint, rate, time, wrapped};
+use plimsoll_analysis::duplicates;
 use plimsoll_analysis::level::Culprit;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::load_line::LoadLine;
@@ -59,6 +60,7 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
         Detail::Full => out + &details::render(summary) + &limits::render(summary, detail),
         _ => {
             out + &line_of_fewer(summary)
+                + &duplicates(summary)
                 + &connections(summary)
                 + &cause(summary)
                 + &limits::render(summary, detail)
@@ -119,6 +121,12 @@ fn line_of_fewer(summary: &Summary) -> String {
         details::few_due(level)
     });
     of_line.map(|told| format!("\n{}\n", wrapped(&told, "  ").join("\n"))).unwrap_or_default()
+}
+
+/// That many messages came more than once, where that is so.
+fn duplicates(summary: &Summary) -> String {
+    let told = duplicates::story(&summary.levels).into_iter();
+    told.map(|told| format!("\n{}\n", wrapped(&told, "  ").join("\n"))).collect()
 }
 
 /// The headline, and the reason of a verdict that the levels do not show.
