@@ -49,9 +49,9 @@ const NOTHING: f64 = 0.15;
 /// A part whose elasticity under a large dose may be this could decide, alone or with others.
 const CONTENDS: f64 = 0.5;
 /// Half of the width of an interval with which an effect is known well enough.
-const SETTLED: f64 = 0.12;
+const SETTLED: f64 = 0.085;
 /// The same of a part that decides, by both doses.
-const DECIDED: f64 = 0.1;
+const DECIDED: f64 = 0.065;
 /// The same of processors that components share: the elasticity of each is a part of theirs, with an error of its own.
 const SHARED: f64 = 0.06;
 /// What is left of a wait when a stop begins, as a part of the longest wait that is possible, and half of the width of its 95 % interval.

@@ -69,7 +69,7 @@ const MEASURED_SMALL: u16 = 40;
 /// The same of a small dose where the time is short.
 const MEASURED_AT_LEAST: u16 = 20;
 /// Levels with long stops after the one with the large dose, at most: what is not known by then has its interval.
-const MOST_FURTHER: usize = 5;
+const MOST_FURTHER: usize = 9;
 /// Levels with shorter stops or stops in turn alone beside them, at most.
 const MOST_OTHER: usize = 3;
 /// The share of the time for the large dose; what it leaves belongs to the small one.

@@ -173,9 +173,10 @@ pub fn unsettled(levels: &[&LevelRecord]) -> Vec<Perturbation> {
             same == (&perturbation.components, perturbation.means, perturbation.stop)
                 && effect.wanted == perturbation.share
         });
-        // What slows next to nothing, and pairs, decide nothing by a narrower interval.
-        let matters =
-            |interval: &Interval| interval.hi > NOTHING && interval.hi - interval.lo > 2.0 * SETTLED;
+        // What surely slows next to nothing, and pairs, decide nothing by a narrower interval.
+        let matters = |interval: &Interval| {
+            (interval.hi > NOTHING || interval.lo < -NOTHING) && interval.hi - interval.lo > 2.0 * SETTLED
+        };
         let large = effects
             .iter()
             .filter(|effect| {
