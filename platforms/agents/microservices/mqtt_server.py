@@ -7,7 +7,7 @@ packet. Each message is sent once. No session outlives its connection; wills and
 import asyncio, re, uuid
 from types import SimpleNamespace
 
-LARGEST_PACKET, LARGEST_BACKLOG, PACKET_IDS = 1 << 20, 16 << 20, 65535
+LARGEST_PACKET, LARGEST_BACKLOG, PACKET_IDS = 4 << 20, 16 << 20, 65535
 CLEAN_SESSION, WILL, WILL_QOS, WILL_OPTIONS, PASSWORD, USER = 0x02, 0x04, 0x18, 0x38, 0x40, 0x80
 TOPIC = re.compile("[^+#\0\ud800-\udfff]+")
 FILTER = re.compile(r"(?!\Z)((\+|[^+#/\0]*)/)*(\+|#|[^+#/\0]*)")  # a wildcard is a whole level, and # is the last one

@@ -88,12 +88,14 @@ fn reasons(summary: &Summary) -> String {
 pub fn few_due(level: &LevelSummary) -> Option<String> {
     let offered = level.load.offered().filter(|_| level.finished && level.hold > 0.0)?;
     let due = level.due as f64 / level.hold;
-    ((due / offered - 1.0).abs() > FAR).then(|| {
+    // Between the first and the last of a number that is given, there is one gap less.
+    let is_more_than_one = (level.due as f64 - offered * level.hold).abs() > 1.5;
+    (is_more_than_one && (due / offered - 1.0).abs() > FAR).then(|| {
         format!(
-            "{}: {} were due in {} s, {}/s, as random arrivals fell",
+            "{}: {} were due in {}, {}/s, as random arrivals fell",
             level.load,
             level.due,
-            level.hold,
+            time(Some(level.hold)),
             rate(due)
         )
     })
