@@ -34,6 +34,7 @@ use std::collections::BTreeMap;
 
 pub use argument::EXCLUDED;
 pub use during_stops::DuringStops;
+pub use evidence::Waits;
 pub use forecast::Faster;
 pub use in_turn::InTurn;
 pub use latency::{Latency, LatencyPart};
@@ -41,7 +42,7 @@ pub use path::Path;
 pub use questions::{
     all_contenders, compute_all_the_time, contenders, excluded_by_medium_stops, limited_by_path, open,
     open_by_medium_stops, open_in_turn, open_processors, open_without_small_dose, processors_limit,
-    several_surely_contend, share_something, short_stops_tell, unsettled, used_up_quotas,
+    several_surely_contend, share_something, short_stops_tell, unsettled, used_up_quotas, waits_in,
 };
 
 /// A part whose elasticity is surely below this does not limit.
@@ -198,9 +199,13 @@ impl Part {
         if self.components.is_empty() { "the processors".to_owned() } else { self.components.join(" and ") }
     }
 
-    /// What it can do by itself at most, as a multiple of what the platform does.
-    fn can(&self, capacity: f64) -> f64 {
-        self.capacity.map_or(f64::INFINITY, |own| own.ends()[1] / capacity)
+    /// What it can do by itself at most, as a multiple of what the platform does, if it never has to wait for a processor, for which it
+    /// waits for that part of the time at present: while another one is stopped, that one leaves it the processor.
+    fn can(&self, capacity: f64, waits: f64) -> f64 {
+        let can = self.capacity.map_or(f64::INFINITY, |own| own.ends()[1] / capacity);
+        // Each operation takes 1 / can of the time in which the platform does one, and of that it waits for a processor.
+        let without_waits = 1.0 / can - waits;
+        if without_waits > 0.0 { 1.0 / without_waits } else { f64::INFINITY }
     }
 
     /// Corrects the elasticity of a stopped component for waits that go on in its stops, and widens its interval by what is not known of them.
@@ -388,11 +393,12 @@ fn parts(levels: &[&LevelRecord], doses: &[Gauge], capacity: Estimate) -> Vec<Pa
     parts
 }
 
-/// What each component can do by itself at most, as a multiple of what the platform does, by its name.
-fn can(parts: &[Part], capacity: f64) -> impl Fn(&str) -> f64 {
+/// What each component can do by itself at most, as a multiple of what the platform does, by its name; from the parts of the time for which
+/// components wait for a processor.
+fn can(parts: &[Part], capacity: f64, waits: &Waits) -> impl Fn(&str) -> f64 {
     move |name| {
         let own = parts.iter().find(|part| part.components == [name.to_owned()]);
-        own.map_or(f64::INFINITY, |part| part.can(capacity))
+        own.map_or(f64::INFINITY, |part| part.can(capacity, waits.get(name).copied().unwrap_or(0.0)))
     }
 }
 

@@ -17,7 +17,7 @@ mod tests;
 pub use conductor::Conductor;
 
 use plimsoll_analysis::experiment::{
-    self, NOTHING_SLOWED, SHORT_STOP, SHORTER, effect::Effect, latency as latency_of,
+    self, NOTHING_SLOWED, SHORT_STOP, SHORTER, Waits, effect::Effect, latency as latency_of,
 };
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{ExperimentLevel, Means, Perturbation, Slowable, Stage};
@@ -122,6 +122,8 @@ pub struct Experiment<'a> {
     parts: Vec<Slowable>,
     /// Those of them that use up their quota while nothing is slowed.
     used_up: Vec<String>,
+    /// For which part of the time components wait for a processor meanwhile.
+    waits: Waits,
     /// How long medium stops are; `None` where that would hardly differ from the long ones.
     medium_stop: Option<Nanos>,
     /// Whether the platform's processors are its own, so that they can be occupied.
@@ -141,8 +143,8 @@ impl<'a> Experiment<'a> {
         own_processors: bool,
         besides: Nanos,
     ) -> Experiment<'a> {
-        let (used_up, medium_stop) = (Vec::new(), None);
-        Experiment { plan, terms, seed, parts, used_up, medium_stop, own_processors, besides, begun: None }
+        let (used_up, waits, medium_stop, begun) = (Vec::new(), Waits::new(), None, None);
+        Experiment { plan, terms, seed, parts, used_up, waits, medium_stop, own_processors, besides, begun }
     }
 
     /// What comes after the levels so far, with what components used in them, at that time of the run.
@@ -175,6 +177,7 @@ impl<'a> Experiment<'a> {
                 }
                 // One that leaves its quota unused is slowed by stops: a smaller quota would change nothing of it.
                 self.used_up = experiment::used_up_quotas(last, components);
+                self.waits = experiment::waits_in(last, components);
                 let (stop, in_flight) = match self.measures(alone, last, left) {
                     Ok(measures) => measures,
                     Err(why) => return Step::Over(Some(format!("{NOTHING_SLOWED}: {why}"))),
@@ -207,7 +210,7 @@ impl<'a> Experiment<'a> {
         // Between which a path limits, or which share something, whatever more is done to them.
         let mut known =
             at(Stage::Delays).map(|delays| experiment::limited_by_path(&stopped, delays)).unwrap_or_default();
-        known.extend(experiment::share_something(&stopped));
+        known.extend(experiment::share_something(&stopped, &self.waits));
         let next = match &stopped[..] {
             // Nothing that a component does by itself would change that.
             [large, further @ ..] if experiment::processors_limit(large, saturated, components) => {
@@ -496,7 +499,7 @@ impl<'a> Experiment<'a> {
         let done = slowed.iter().filter(|level| perturbations(level).any(|own| own.in_turn)).count();
         let wanted = match done {
             0 => pairs(&self.stoppable(experiment::all_contenders(slowed))),
-            done if done < MOST_IN_TURN => experiment::open_in_turn(slowed),
+            done if done < MOST_IN_TURN => experiment::open_in_turn(slowed, &self.waits),
             _ => Vec::new(),
         };
         wanted.into_iter().map(in_turn).collect()

@@ -208,6 +208,10 @@ pub fn seen_in(level: &LevelRecord, doses: &[Gauge]) -> Vec<(Perturbation, Seen)
         let dose = delivered(level, block, &perturbation, doses)?;
         // Stops that did not take place would be those in which all went on.
         let is_whole = dose >= perturbation.share * ALL_STOPS;
+        // What one of two lost would be taken for what both did.
+        if perturbation.in_turn && !is_whole {
+            return None;
+        }
         let places = 0..if perturbation.in_turn { perturbation.components.len() } else { 1 };
         let of = |place| {
             let stops = during_stops::of(level, block, &perturbation, place);

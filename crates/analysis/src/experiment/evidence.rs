@@ -238,6 +238,11 @@ impl<'a> Evidence<'a> {
         self.parts.iter().find(|part| part.means == Means::Occupy)
     }
 
+    /// For which part of the time each component waits for a processor.
+    pub fn waits(&self) -> Waits {
+        waits_of(&self.used)
+    }
+
     pub fn used_by(&self, part: &Part) -> Option<Used> {
         self.used.get(part.components.first()?).cloned()
     }
@@ -245,8 +250,7 @@ impl<'a> Evidence<'a> {
     /// Whether the platform was as fast when it was read what components used as it is between slowdowns: one that still warms up
     /// computes more than later.
     pub fn is_steady(&self) -> bool {
-        let is_near = |then: f64| (then / self.capacity - 1.0).abs() <= UNSTEADY;
-        self.capacity_when_read.is_none_or(is_near)
+        self.capacity_when_read.is_none_or(|then| is_near(then, self.capacity))
     }
 
     /// The same as a clause for people, where it was not.
@@ -303,6 +307,19 @@ fn refused_while(levels: &[&LevelRecord]) -> Vec<(String, f64)> {
 /// What a part that is slowed is called.
 fn named(components: &[String]) -> String {
     if components.is_empty() { PROCESSORS.to_owned() } else { components.join(" and ") }
+}
+
+/// Whether the platform was as fast when it was read what components used as it is now.
+pub fn is_near(then: f64, now: f64) -> bool {
+    (then / now - 1.0).abs() <= UNSTEADY
+}
+
+/// For which part of the time components wait for a processor, all threads of one together, by their names.
+pub type Waits = BTreeMap<String, f64>;
+
+/// The same of what components used.
+pub fn waits_of(used: &BTreeMap<String, Used>) -> Waits {
+    used.iter().map(|(name, used)| (name.clone(), used.waits)).collect()
 }
 
 /// What each component used in the hold of a level in which nothing was slowed.

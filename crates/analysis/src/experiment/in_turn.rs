@@ -66,10 +66,12 @@ impl InTurn {
     }
 
     /// Whether what one did was surely there for the other to do: one of them hardly ever kept the other from working, nor had anything of what
-    /// that needs.
+    /// that needs, as the speeds of both show.
     pub fn has_queue_between(&self, can: impl Fn(&str) -> f64) -> bool {
         let passes = self.stops.iter().any(|stops| stops.mostly_passes());
-        self.lost.ends()[1] < ALL && passes && !self.is_faster_alone(can)
+        let are_known = self.speeds.iter().all(Option::is_some)
+            && self.components.iter().all(|name| can(name).is_finite());
+        self.lost.ends()[1] < ALL && passes && are_known && !self.is_faster_alone(can)
     }
 
     /// Whether only one of them works at a time, and one sometimes does while the other is stopped. Two signs show that: all or nothing goes on

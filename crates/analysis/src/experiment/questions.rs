@@ -1,9 +1,10 @@
 //! What is known and what is open after some levels of an experiment: it decides which level comes next.
 
 use super::effect::{self, Effect};
+use super::evidence::Waits;
 use super::{
     CONTENDS, DECIDED, Estimate, InTurn, MediumStops, NOTHING, Part, SETTLED, SHARED, agreed, argument, can,
-    evidence, in_turn, parts, path, single,
+    capacity, evidence, in_turn, parts, path, single,
 };
 use plimsoll_model::experiment::{Means, Perturbation};
 use plimsoll_model::record::{ComponentUsage, LevelRecord};
@@ -44,7 +45,10 @@ fn contending(parts: &[Part]) -> Vec<String> {
 /// Whether it is known from a large dose that full processors limit, by what components used while nothing was slowed.
 pub fn processors_limit(large: &LevelRecord, untouched: &LevelRecord, components: &[ComponentUsage]) -> bool {
     let parts = parts(&[large], &[], Estimate::of(1.0, None));
-    argument::full_processors(&parts, &evidence::used_in(untouched, components)).is_some()
+    // What components used is known of the platform as it was then.
+    let is_steady =
+        capacity(untouched).zip(capacity(large)).is_none_or(|(then, now)| evidence::is_near(then, now));
+    is_steady && argument::full_processors(&parts, &evidence::used_in(untouched, components)).is_some()
 }
 
 /// The perturbation of the processors in a large dose whose effect is not known well enough for what each component does on them.
@@ -130,8 +134,13 @@ pub fn limited_by_path(levels: &[&LevelRecord], delays: &LevelRecord) -> Vec<Str
     argument::keep_few_at_once(&single, &paths).iter().flat_map(|part| part.components.clone()).collect()
 }
 
+/// For which part of the time components waited for a processor, in a level in which nothing was slowed.
+pub fn waits_in(untouched: &LevelRecord, components: &[ComponentUsage]) -> Waits {
+    evidence::waits_of(&evidence::used_in(untouched, components))
+}
+
 /// The components of which stops in turn have shown that one can hardly work without the other; none where they have not.
-pub fn share_something(levels: &[&LevelRecord]) -> Vec<String> {
+pub fn share_something(levels: &[&LevelRecord], waits: &Waits) -> Vec<String> {
     let parts = parts(levels, &[], Estimate::of(1.0, None));
     let decides = |name: &String| {
         let is_it = |part: &&Part| part.components == [name.clone()];
@@ -141,18 +150,19 @@ pub fn share_something(levels: &[&LevelRecord]) -> Vec<String> {
         let own = parts.iter().find(|part| part.components == [name.clone()]);
         own.is_none_or(argument::loses_medium_stops)
     };
-    let is_shared = |own: &InTurn| {
-        own.is_exclusive(can(&parts, 1.0)) || own.loses_all() && own.components.iter().all(loses_medium)
+    let is_shared = |own: &InTurn| match own.loses_all() {
+        true => own.components.iter().all(loses_medium),
+        false => own.is_exclusive(can(&parts, 1.0, waits)),
     };
     let is_it = |own: &InTurn| is_shared(own) && own.components.iter().any(decides);
     in_turn::of(levels, &[]).into_iter().find(is_it).map(|own| own.components).unwrap_or_default()
 }
 
 /// The components that were stopped in turn, of which more such stops may show what is between them.
-pub fn open_in_turn(levels: &[&LevelRecord]) -> Vec<Vec<String>> {
+pub fn open_in_turn(levels: &[&LevelRecord], waits: &Waits) -> Vec<Vec<String>> {
     let parts = parts(levels, &[], Estimate::of(1.0, None));
     let all = in_turn::of(levels, &[]).into_iter();
-    all.filter(|own| own.is_open(can(&parts, 1.0))).map(|own| own.components).collect()
+    all.filter(|own| own.is_open(can(&parts, 1.0, waits))).map(|own| own.components).collect()
 }
 
 /// The two components that decide and stop each other, where that is known.

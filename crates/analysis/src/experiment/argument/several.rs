@@ -37,7 +37,8 @@ fn share_something(in_turn: &InTurn, contenders: &[&Part], evidence: &Evidence<'
             .all(|part| loses_medium_stops(part))
             .then(|| coupled(&members, said, evidence));
     }
-    let can = can(evidence.parts, evidence.capacity);
+    let waits = evidence.waits();
+    let can = can(evidence.parts, evidence.capacity, &waits);
     let named = in_turn.components.iter().zip(&in_turn.stops);
     said.extend(named.map(|(name, stops)| stops.in_words(name)));
     said.extend(in_turn.faster_in_words(&can));
@@ -71,7 +72,8 @@ pub(super) fn together(deciding: &[&Part], contenders: &[&Part], evidence: &Evid
             may_decide_as_well(&others, evidence)
         ));
     }
-    let can = can(evidence.parts, evidence.capacity);
+    let waits = evidence.waits();
+    let can = can(evidence.parts, evidence.capacity, &waits);
     if let Some(equal) = evidence.in_turn(deciding).filter(|own| own.has_queue_between(can)) {
         return unknown(format!(
             "{names} decide the throughput, each of them, and their limits are about equal: {}",

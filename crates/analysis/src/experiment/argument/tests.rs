@@ -523,7 +523,30 @@ fn stops_in_turn_tell_equal_limits_and_a_lock_and_few_between_from_each_other() 
     assert!(faster(4, [1.02, 1.2]).is_err(), "it can do as much by itself");
     let never_kept = faster(0, [1.2, 1.5]).unwrap_err();
     assert!(never_kept.contains("or their limits are equal"), "nor are these only equal: {never_kept}");
-    let equal = of(LIMITS, LIMITS, &in_turn(HALF_LOST, 0)).unwrap_err();
+    // A processor that the other one leaves to it explains as much.
+    let on_one_processor = |waits| {
+        let [mut in_turn] = in_turn(HALF_LOST, 4);
+        in_turn.speeds = vec![Some(Estimate { mean: 1.35, ci95: Some([1.2, 1.5]) }), None];
+        let mut parts = [part(&["a"], LIMITS), part(&["b"], LIMITS), part(&["a", "b"], LIMITS)];
+        parts[1].capacity = Some(Estimate { mean: 100.0, ci95: Some([95.0, 108.0]) });
+        let used = BTreeMap::from([("b".to_owned(), Used { waits, ..used(0.3) })]);
+        said(&Evidence { in_turn: &[in_turn], used, ..evidence(&parts) })
+    };
+    assert_eq!(on_one_processor(0.05).unwrap(), named(LimitKind::Lock));
+    assert!(
+        on_one_processor(0.15).is_err(),
+        "0.93 of the time for an operation, 0.15 of it without a processor"
+    );
+    let unknown = of(LIMITS, LIMITS, &in_turn(HALF_LOST, 0)).unwrap_err();
+    assert!(unknown.contains("or their limits are equal"), "their speeds are not known: {unknown}");
+    let [mut as_fast] = in_turn(HALF_LOST, 0);
+    as_fast.speeds = vec![Some(Estimate { mean: 1.0, ci95: Some([0.95, 1.05]) }); 2];
+    let limit = |name| Part {
+        capacity: Some(Estimate { mean: 100.0, ci95: Some([97.0, 103.0]) }),
+        ..part(&[name], LIMITS)
+    };
+    let parts = [limit("a"), limit("b"), part(&["a", "b"], LIMITS)];
+    let equal = said(&Evidence { in_turn: &[as_fast], ..evidence(&parts) }).unwrap_err();
     assert!(equal.ends_with("limits are about equal: a and b were stopped in turn: the platform lost 52 % (45 to 59) of that time"), "{equal}");
     assert!(of(LIMITS, LIMITS, &[]).unwrap_err().contains("or their limits are equal"), "not known");
     let between = of(LIMITS, LIMITS, &in_turn([0.6, 0.75, 0.9], 30)).unwrap_err();
