@@ -257,6 +257,25 @@ fn polls_go_on_where_the_last_answer_ended() {
     assert_eq!(rig.received().len(), 4, "its messages were delivered");
 }
 
+/// As one that gives what came at the time that is asked for, too.
+#[test]
+fn a_platform_that_repeats_its_messages_is_not_asked_at_once() {
+    let mut rig = Rig::of(POLLS);
+    let mut side = rig.accept();
+    let message = answer("200 OK", &format!("{{\"at\":1,\"text\":\"{}\"}}", marker(0, 1)));
+    rig.next(&mut side);
+    side.write_all(message.as_bytes()).unwrap();
+    assert!(rig.next(&mut side).contains("/poll?after=1 "));
+    let asked_at = rig.clock.now();
+    side.write_all(message.as_bytes()).unwrap();
+    rig.next(&mut side);
+    assert!(rig.clock.now() - asked_at >= Nanos::from_millis(90));
+    let is_told =
+        |event: &Event| matches!(event, Event::Incident { reason } if reason.contains("may repeat messages"));
+    assert_eq!(rig.count(is_told), 1, "{:?}", rig.events);
+    assert_eq!(rig.received().len(), 2);
+}
+
 /// Some platforms send the head of their answer with the first message.
 #[test]
 fn a_stream_may_begin_with_its_first_message() {
@@ -287,6 +306,17 @@ fn a_silent_stream_that_is_refused_makes_nobody_ready() {
     side.write_all(answer("401 Unauthorized", "who?").as_bytes()).unwrap();
     rig.until(|rig| rig.count(is_failed("the platform answered 401 Unauthorized: who?")) == 1);
     assert_eq!(rig.count(is_ready), 0);
+}
+
+#[test]
+fn a_silent_stream_that_is_refused_later_is_lost() {
+    let mut rig = Rig::with_timeout(SILENT, "300ms");
+    let mut side = rig.accept();
+    rig.next(&mut side);
+    rig.until(|rig| rig.count(is_ready) == 1);
+    // The end of the refusal never comes.
+    side.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nlater").unwrap();
+    rig.until(|rig| rig.count(is_lost("the platform answered 503 Service Unavailable: later")) == 1);
 }
 
 #[test]

@@ -33,6 +33,8 @@ const REFUSAL: usize = 4096;
 const UNAUTHORIZED: u16 = 401;
 /// A platform that does not wait for messages is asked so often at most.
 const EMPTY_ANSWER: Nanos = Nanos::from_millis(100);
+const REPEATS: &str =
+    "an answer to a poll has messages and ends where the one before ended: the platform may repeat messages";
 
 /// How a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,8 +150,8 @@ impl Receiving {
     /// By when the present step is to have come to its end; `None` where it may take for ever.
     pub fn deadline(&self, io: &Io) -> Option<Nanos> {
         match (self.state, io.polls()) {
-            // Its head comes with the first message, whenever that is.
-            (State::Asking, None) if self.is_counted => None,
+            // Its head comes with the first message, whenever that is, but for a refusal.
+            (State::Asking, None) if io.role.ready_after.is_some() && self.answer.begun().is_none() => None,
             (State::Connecting | State::Securing, _) | (State::Asking, None) => {
                 Some(self.stream.began() + io.stream.timeout)
             }
@@ -491,9 +493,13 @@ impl Receiving {
             notify(&io.contents, whom.subscriber, stamp, &self.body, events);
         }
         self.has_answered = true;
+        let mut repeats = false;
         if let Some(next) = io.polls().and_then(|polls| polls.next.as_ref()) {
-            match since(next, &self.since, &self.body) {
-                Some(since) => self.since = since,
+            match since(next, &self.since, &self.body)? {
+                Some(since) => {
+                    repeats = !is_empty && since == self.since;
+                    self.since = since;
+                }
                 // The next request would ask for the same once more, as fast as the platform answers.
                 None if !is_empty => {
                     return Err(format!(
@@ -506,8 +512,11 @@ impl Receiving {
         }
         self.body.clear();
         self.body.shrink_to(KEPT);
+        if repeats {
+            events.push(Event::Incident { reason: REPEATS.into() });
+        }
         let at = self.asked_at + EMPTY_ANSWER;
-        let rests = is_empty && at > io.stream.clock.now();
+        let rests = (is_empty || repeats) && at > io.stream.clock.now();
         match (stays, rests) {
             (true, false) => self.ask(slot, whom, io).map(|_| Step::Receives),
             (_, true) => {

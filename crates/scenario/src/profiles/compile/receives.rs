@@ -50,7 +50,9 @@ impl Compiler<'_> {
         let asked = self.asked(&streams.request, &format!("{PATH}.request"), captured);
         let ready_after = streams.ready_after.as_ref().and_then(|text| {
             let time = crate::duration(&self.fill(text));
-            time.map_err(|wrong| {
+            let time =
+                time.and_then(|time| (time > Nanos::ZERO).then_some(time).ok_or_else(|| "it is zero".into()));
+            time.map_err(|wrong: String| {
                 self.error(&format!("{PATH}.ready_after"), wrong, "write a time, such as `1s`".into());
             })
             .ok()
@@ -88,10 +90,13 @@ impl Compiler<'_> {
         if !since.starts_with('/') {
             self.error(&format!("{path}.since"), "a JSON pointer begins with a slash", String::new());
         }
-        let plus = plus.as_deref().map_or(Ok(Nanos::ZERO), crate::duration).unwrap_or_else(|wrong| {
-            self.error(&format!("{path}.plus"), wrong, "write a time, such as `1ms`".into());
-            Nanos::ZERO
-        });
+        let plus = plus
+            .as_deref()
+            .map_or(Ok(Nanos::ZERO), |text| crate::duration(&self.fill(text)))
+            .unwrap_or_else(|wrong| {
+                self.error(&format!("{path}.plus"), wrong, "write a time, such as `1ms`".into());
+                Nanos::ZERO
+            });
         NextPollPlan { path: request.path, since: since.clone(), plus }
     }
 
