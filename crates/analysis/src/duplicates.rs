@@ -27,15 +27,15 @@ const OFTEN: f64 = 0.01;
 
 /// The level with the most duplicates, for people; `None` where there are few in each.
 pub fn story(levels: &[LevelSummary]) -> Option<String> {
-    let share = |level: &LevelSummary| level.duplicated as f64 / level.expected_deliveries.max(1) as f64;
-    let level = levels.iter().max_by(|one, other| share(one).total_cmp(&share(other)))?;
-    let (duplicated, expected) = (level.duplicated as f64, level.expected_deliveries as f64);
+    let share = |level: &LevelSummary| level.duplicated as f64 / level.expected_deliveries as f64;
+    let expecting = levels.iter().filter(|level| level.expected_deliveries > 0);
+    let level = expecting.max_by(|one, other| share(one).total_cmp(&share(other)))?;
     (share(level) >= OFTEN).then(|| {
+        let [duplicated, expected] = [level.duplicated, level.expected_deliveries].map(|n| grouped(n as f64));
+        let legal = level.duplicates_legal.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
         format!(
-            "{}: besides the {} deliveries that were to come, messages came again {} times",
-            level.load,
-            grouped(expected),
-            grouped(duplicated)
+            "{}: besides the {expected} deliveries that were to come, messages came again {duplicated} times{legal}",
+            level.load
         )
     })
 }

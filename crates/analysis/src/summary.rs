@@ -90,7 +90,7 @@ impl Summary {
         let is_experiment_alone = self.experiment.is_some() && self.levels.is_empty();
         match self.verdict {
             Verdict::Met if is_experiment_alone => "found",
-            Verdict::Invalid if is_experiment_alone => "not found",
+            Verdict::Invalid if is_experiment_alone && self.limits.is_empty() => "not found",
             verdict => verdict.name(),
         }
     }

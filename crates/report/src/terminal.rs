@@ -60,7 +60,7 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
         Detail::Full => out + &details::render(summary) + &limits::render(summary, detail),
         _ => {
             out + &line_of_fewer(summary)
-                + &duplicates(summary)
+                + &repeated(summary)
                 + &connections(summary)
                 + &cause(summary)
                 + &limits::render(summary, detail)
@@ -124,7 +124,7 @@ fn line_of_fewer(summary: &Summary) -> String {
 }
 
 /// That many messages came more than once, where that is so.
-fn duplicates(summary: &Summary) -> String {
+fn repeated(summary: &Summary) -> String {
     let told = duplicates::story(&summary.levels).into_iter();
     told.map(|told| format!("\n{}\n", wrapped(&told, "  ").join("\n"))).collect()
 }

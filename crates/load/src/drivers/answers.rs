@@ -82,7 +82,7 @@ impl Answers {
             None => AnswerTo::Oldest,
         };
         // Requests of a platform may have names as well, and no status.
-        let has_status = || self.plan.status.as_ref().is_none_or(|pointer| json.pointer(pointer).is_some());
+        let has_status = || self.plan.status.as_ref().is_some_and(|pointer| json.pointer(pointer).is_some());
         if to == AnswerTo::Nothing && !has_status() {
             return None;
         }

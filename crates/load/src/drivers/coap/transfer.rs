@@ -17,7 +17,7 @@ const OVERHEAD: usize = 6 + 8 + 1;
 const BLOCK_OPTION: usize = 5;
 /// How often a platform that lost blocks is given all of them anew.
 const MOST_RESTARTS: u8 = 2;
-/// Blocks of an answer after which it has no end: of the largest ones, 16 MiB.
+/// Blocks of an answer after which nobody waits for its end: of the largest ones, 16 MiB.
 const MOST_BLOCKS: u32 = 1 << 14;
 
 /// One message of a device, and how often it was sent before.
@@ -247,8 +247,7 @@ impl Transfer {
                 Step::Refused(status, reason.into())
             }
             Some(block) if block.more && block.number >= MOST_BLOCKS => {
-                let reason =
-                    format!("the answer of the platform has no end: it goes on after {MOST_BLOCKS} blocks");
+                let reason = format!("the answer of the platform goes on after {MOST_BLOCKS} blocks");
                 Step::Refused(status, reason)
             }
             Some(block) if block.more => match block.following(answer.payload.len()) {

@@ -14,8 +14,9 @@ use std::collections::VecDeque;
 
 /// Who receives what answers nothing: no subscriber.
 const NOBODY: u32 = u32::MAX;
+/// What an answer has whose message is not awaited.
 const STRAY: &str =
-    "the platform answered a message that was not awaited: with a wrong name, twice, or over 30 s late";
+    "the platform answered a message that was not awaited: with a wrong name, twice, or too late";
 
 /// A device says each message once.
 fn speaker(whom: &dyn Fn(u32) -> Whom) -> Speaker<'_> {
@@ -186,7 +187,13 @@ impl Device {
                             AnswerTo::Oldest => unanswered.oldest(),
                             AnswerTo::Nothing => None,
                         };
-                        let is_stray = answered.is_none() && to != AnswerTo::Oldest;
+                        // What is said at first may be answered, and nobody awaits that.
+                        let is_stray = answered.is_none()
+                            && match to {
+                                AnswerTo::Sequence(_) => true,
+                                AnswerTo::Nothing => opening.awaits_all(),
+                                AnswerTo::Oldest => false,
+                            };
                         (answered, refused.or_else(|| is_stray.then(|| STRAY.to_owned())))
                     }
                     None => (None, None),

@@ -68,6 +68,11 @@ impl Opening {
         true
     }
 
+    /// Whether the answer to each of these messages is awaited.
+    pub fn awaits_all(&self) -> bool {
+        self.messages.iter().all(|message| message.answer.is_some())
+    }
+
     /// How the platform answers these messages, where it does.
     pub fn answers(&self) -> impl Iterator<Item = &AnswerPlan> {
         self.messages.iter().filter_map(|message| message.answer.as_ref())
