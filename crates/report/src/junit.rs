@@ -1,7 +1,8 @@
 //! The result as JUnit XML, which servers of continuous integration show: one test for the verdict, one for each level, and
 //! one for each population of a level where there are several.
 //!
-//! What limits the load stands among the properties of the suite. Only a verdict other than `met` fails a test. A level above the load line of a run that met is skipped, with its reason.
+//! What limits the load stands among the properties of the suite. Only a verdict other than `met` fails a test. A level above
+//! the load line of a run that met is skipped, with its reason.
 
 use crate::plain;
 use crate::terminal::headline_with_reason;
