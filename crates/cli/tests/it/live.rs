@@ -32,25 +32,40 @@ fn value(text: &str, series: &str) -> f64 {
     line.unwrap_or_else(|| panic!("no {series} in\n{text}")).parse().unwrap()
 }
 
+fn metric_name() -> Regex {
+    Regex::new("plimsoll_[a-z_]+").unwrap()
+}
+
 fn free() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
-/// Runs the scenario until what is served of it contains a text: what was served last, and the run. It is run again where its
-/// levels were invalid on a busy machine: of those, no verdict is served.
-fn run_until_served(bench: &Bench, wanted: &str) -> (String, Finished) {
+/// What a run served while it went on.
+struct Served {
+    last: String,
+    /// The names of all metrics that were served at any time: some exist only while a level is held.
+    names: BTreeSet<String>,
+    run: Finished,
+}
+
+/// Runs the scenario until what is served of it contains a text. It is run again where its levels were invalid on a busy
+/// machine: of those, no verdict is served.
+fn run_until_served(bench: &Bench, wanted: &str) -> Served {
+    let name = metric_name();
     let mut attempt = 0;
     loop {
         let address = free();
         let run = bench.start(bench.run_command(SCENARIO).args(["--metrics", &address]));
         let begun = Instant::now();
-        let (mut before, mut last) = (0.0, String::new());
+        let (mut before, mut last, mut names) = (0.0, String::new(), BTreeSet::new());
         // As long as it is served, and before it begins to be.
         while let Some(shown) = scrape(&address).or_else(|| last.is_empty().then(String::new)) {
             assert!(begun.elapsed() < Duration::from_secs(40), "{last}\n{}", run.told_so_far());
             if shown.contains("plimsoll_run_info") {
                 let sent = value(&shown, "plimsoll_messages_sent_total");
                 assert!(sent >= before, "{sent} after {before}");
+                let series = shown.lines().filter(|line| !line.starts_with('#'));
+                names.extend(series.filter_map(|line| Some(name.find(line)?.as_str().to_owned())));
                 (before, last) = (sent, shown);
             }
             if last.contains(wanted) {
@@ -61,7 +76,7 @@ fn run_until_served(bench: &Bench, wanted: &str) -> (String, Finished) {
         let run = run.finish().judged();
         assert!(TcpStream::connect(&address).is_err(), "nothing listens after the run");
         if last.contains(wanted) {
-            return (last, run);
+            return Served { last, names, run };
         }
         attempt += 1;
         assert!(attempt < 4 && run.levels().iter().any(|level| level["validity"] != "valid"), "{last}");
@@ -72,7 +87,7 @@ fn run_until_served(bench: &Bench, wanted: &str) -> (String, Finished) {
 #[test]
 fn metrics_are_served_while_the_run_goes_on_and_end_with_it() {
     let bench = Bench::beside_others();
-    let (last, run) = run_until_served(&bench, "plimsoll_level_met{level=\"1\"");
+    let Served { last, run, .. } = run_until_served(&bench, "plimsoll_level_met{level=\"1\"");
     // All of the first level is in it, the warm-up too.
     let sent = value(&last, "plimsoll_messages_sent_total");
     assert!(sent >= count(run.level(0), "sent") as f64, "{last}");
@@ -105,13 +120,8 @@ fn the_dashboard_asks_for_metrics_that_exist() {
     let text = std::fs::read_to_string(root.join("docs/grafana/plimsoll.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();
     let bench = Bench::beside_others();
-    let (shown, _) = run_until_served(&bench, "plimsoll_level_met");
-    let name = Regex::new("plimsoll_[a-z_]+").unwrap();
-    let known: BTreeSet<&str> = shown
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| name.find(line).map(|found| found.as_str()))
-        .collect();
+    let Served { last, names, .. } = run_until_served(&bench, "plimsoll_level_met");
+    let name = metric_name();
     let mut asked = 0;
     for panel in dashboard["panels"].as_array().unwrap() {
         assert!(panel["title"].is_string() && panel["gridPos"]["w"].is_u64(), "{panel:#}");
@@ -119,7 +129,7 @@ fn the_dashboard_asks_for_metrics_that_exist() {
             let query = target["expr"].as_str().unwrap();
             for wanted in name.find_iter(query) {
                 asked += 1;
-                assert!(known.contains(wanted.as_str()), "{query}\n{shown}");
+                assert!(names.contains(wanted.as_str()), "{query}\n{last}");
             }
         }
     }
