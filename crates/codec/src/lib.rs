@@ -1,5 +1,6 @@
 //! Packets as bytes and bytes as packets. No I/O; no input makes this crate panic.
 
+pub mod amqp;
 pub mod cbor;
 pub mod coap;
 pub mod credentials;
@@ -11,6 +12,7 @@ pub mod kafka;
 pub mod lwm2m;
 pub mod marker;
 pub mod mqtt;
+pub mod nats;
 pub mod openmetrics;
 pub mod socket_io;
 pub mod stranger;

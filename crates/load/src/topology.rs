@@ -3,7 +3,7 @@
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::Variables;
-use plimsoll_scenario::plan::{Piece, Plan, PopulationPlan, Protocol, ReceiversPlan, Template};
+use plimsoll_scenario::plan::{Piece, Plan, PopulationPlan, ReceiversPlan, Template};
 use std::collections::HashMap;
 
 /// The subscribers that one or more devices have in common.
@@ -79,7 +79,7 @@ impl Topology {
         let PopulationPlan { first_device, first_subscriber, receivers, .. } = &plan.population;
         let (first_device, first_subscriber) = (*first_device, *first_subscriber);
         // Where devices have paths and subscribers topics, the platform says what becomes of the one in the other.
-        let translated = *receivers == ReceiversPlan::Common && plan.protocol() != Protocol::Mqtt;
+        let translated = *receivers == ReceiversPlan::Common && !plan.protocol().has_topics();
         let asked_for = plan.platform.roles.notified.is_some() || translated;
         let differ = !asked_for && plan.subscribers.filters.iter().any(depends_on_subscriber);
         let filters: Vec<Vec<String>> = if differ {
@@ -174,6 +174,11 @@ fn depends_on_subscriber(filter: &Template) -> bool {
 /// The topic of a device's messages; a topic that carries the sequence is matched by its first message.
 pub fn topic_of(plan: &Plan, run: RunId, device: u32) -> String {
     address(&plan.message.target, run, device, 0)
+}
+
+/// The filter that matches what all devices publish.
+pub fn published_by(plan: &Plan, run: RunId) -> String {
+    address(&plan.message.target.as_filter(), run, 0, 0)
 }
 
 /// What a subscriber subscribes to: its filters, as a share of its group where it has one, and the wills of devices.

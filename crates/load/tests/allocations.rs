@@ -13,6 +13,7 @@ use plimsoll_load::drivers::coap::CoapDriver;
 use plimsoll_load::drivers::coap_tcp::CoapTcpDriver;
 use plimsoll_load::drivers::lwm2m::Lwm2mDriver;
 use plimsoll_load::drivers::mqtt::MqttDriver;
+use plimsoll_load::drivers::nats;
 use plimsoll_load::drivers::websocket::WebSocketDriver;
 use plimsoll_load::owners::Owners;
 use plimsoll_load::recorder::Timeline;
@@ -22,7 +23,7 @@ use plimsoll_load::topology::Topology;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_scenario::{Environment, SourceFile, load};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -134,6 +135,41 @@ fn acknowledge(mut stream: TcpStream) {
             }
             bytes.drain(..length);
         }
+    }
+}
+
+/// A server of NATS that passes each message to whoever subscribed first.
+fn passing_on() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let subscriber: Arc<Mutex<Option<TcpStream>>> = Arc::default();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let subscriber = Arc::clone(&subscriber);
+            std::thread::spawn(move || pass_on(stream.unwrap(), &subscriber));
+        }
+    });
+    address
+}
+
+fn pass_on(mut stream: TcpStream, subscriber: &Mutex<Option<TcpStream>>) {
+    stream.write_all(b"INFO {}\r\n").unwrap();
+    let mut lines = BufReader::new(stream.try_clone().unwrap());
+    let mut line = String::new();
+    while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["PING"] => stream.write_all(b"PONG\r\n").unwrap(),
+            ["SUB", ..] => *subscriber.lock().unwrap() = Some(stream.try_clone().unwrap()),
+            ["PUB", subject, size] => {
+                let mut content = vec![0; size.parse::<usize>().unwrap() + 2];
+                lines.read_exact(&mut content).unwrap();
+                let delivery = [format!("MSG {subject} 2 {size}\r\n").as_bytes(), &content].concat();
+                subscriber.lock().unwrap().as_mut().unwrap().write_all(&delivery).unwrap();
+            }
+            _ => {}
+        }
+        line.clear();
     }
 }
 
@@ -285,6 +321,16 @@ fn neither_does_one_that_speaks_coap_over_tcp() {
         let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
         assert!(acknowledged > 1000, "the load was there: {acknowledged}");
     }
+}
+
+#[test]
+fn neither_does_one_that_speaks_nats() {
+    let address = passing_on();
+    let platform = format!("address: \"nats://{address}\"");
+    let (plan, run, clock) = (plan(&platform, 1), RunId::from_bits(7), Clock::start());
+    let driver = nats::driver(&context(&plan, run, address, clock)).unwrap();
+    let [_, delivered] = assert_steady(&plan, run, clock, driver);
+    assert!(delivered > 1000, "the load was there: {delivered}");
 }
 
 /// Over a socket of each device: the shared one of the loopback network makes a control message for each datagram.

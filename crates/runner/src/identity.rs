@@ -111,9 +111,8 @@ fn terms_of_population(own: &Plan, run: &Plan) -> PopulationTerms {
 fn terms_of(plan: &Plan, run: &Plan) -> Terms {
     let mqtt = plan.protocol() == Protocol::Mqtt;
     let roles = &plan.platform.roles;
-    let listens = roles.have_receivers();
     // Those who listen have no QoS that would excuse what comes twice.
-    let subscribe_qos = if mqtt && !listens { plan.subscribers.qos.level() } else { 0 };
+    let subscribe_qos = plan.subscribe_qos();
     Terms {
         devices: plan.devices,
         subscribers: plan.subscribers.count,

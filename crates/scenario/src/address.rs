@@ -18,11 +18,15 @@ pub enum Protocol {
     Gateway,
     /// LwM2M over CoAP: devices register at a server, which observes them.
     Lwm2m,
+    /// NATS, with or without JetStream.
+    Nats,
+    /// AMQP 0-9-1, as RabbitMQ speaks it.
+    Amqp,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 7] = [
+    pub const ALL: [Protocol; 9] = [
         Protocol::Mqtt,
         Protocol::Http,
         Protocol::Coap,
@@ -30,6 +34,8 @@ impl Protocol {
         Protocol::WebSocket,
         Protocol::Gateway,
         Protocol::Lwm2m,
+        Protocol::Nats,
+        Protocol::Amqp,
     ];
 
     /// The protocol that its addresses name: LwM2M is spoken over CoAP.
@@ -41,6 +47,7 @@ impl Protocol {
     pub(crate) fn key(self) -> String {
         match self {
             Protocol::CoapTcp => "coap_tcp".to_owned(),
+            Protocol::Amqp => "amqp".to_owned(),
             other => other.to_string().to_lowercase(),
         }
     }
@@ -60,6 +67,16 @@ impl Protocol {
         !self.uses_datagrams() && self != Protocol::Gateway
     }
 
+    /// Whether messages go to topics that subscribers filter.
+    pub fn has_topics(self) -> bool {
+        matches!(self, Protocol::Mqtt | Protocol::Nats | Protocol::Amqp)
+    }
+
+    /// Whether dots separate the levels of its topics.
+    pub(crate) fn has_dotted_topics(self) -> bool {
+        matches!(self, Protocol::Nats | Protocol::Amqp)
+    }
+
     /// Whether a message is a request with a path.
     pub fn sends_requests(self) -> bool {
         matches!(self, Protocol::Http | Protocol::Coap | Protocol::CoapTcp)
@@ -77,6 +94,8 @@ impl std::fmt::Display for Protocol {
             Protocol::WebSocket => "WebSocket",
             Protocol::Gateway => "gateway",
             Protocol::Lwm2m => "LwM2M",
+            Protocol::Nats => "NATS",
+            Protocol::Amqp => "AMQP 0-9-1",
         })
     }
 }
@@ -111,7 +130,7 @@ const SECURED_WEBSOCKET: Wire = Wire { tls: true, websocket: true };
 
 /// All schemes, in the order in which people are told of them. What is spoken over a WebSocket is MQTT unless the scenario says
 /// otherwise.
-pub(crate) const SCHEMES: [Scheme; 11] = [
+pub(crate) const SCHEMES: [Scheme; 14] = [
     Scheme { name: "mqtt", protocol: Protocol::Mqtt, wire: CLEAR, port: 1883, has_path: false },
     Scheme { name: "mqtts", protocol: Protocol::Mqtt, wire: SECURED, port: 8883, has_path: false },
     Scheme { name: "ws", protocol: Protocol::Mqtt, wire: WEBSOCKET, port: 80, has_path: true },
@@ -122,6 +141,9 @@ pub(crate) const SCHEMES: [Scheme; 11] = [
     Scheme { name: "coaps", protocol: Protocol::Coap, wire: SECURED, port: 5684, has_path: true },
     Scheme { name: "coap+tcp", protocol: Protocol::CoapTcp, wire: CLEAR, port: 5683, has_path: true },
     Scheme { name: "coaps+tcp", protocol: Protocol::CoapTcp, wire: SECURED, port: 5684, has_path: true },
+    Scheme { name: "nats", protocol: Protocol::Nats, wire: CLEAR, port: 4222, has_path: false },
+    Scheme { name: "amqp", protocol: Protocol::Amqp, wire: CLEAR, port: 5672, has_path: false },
+    Scheme { name: "amqps", protocol: Protocol::Amqp, wire: SECURED, port: 5671, has_path: false },
     // Nobody has assigned a port; this is the first of work E.
     Scheme { name: "gateway", protocol: Protocol::Gateway, wire: CLEAR, port: 5000, has_path: true },
 ];

@@ -19,12 +19,14 @@ pub(crate) mod secret;
 mod tls;
 pub(crate) mod with;
 
+pub(crate) use crate::protocols::amqp::config::Amqp;
 pub(crate) use crate::protocols::coap::config::{Coap, Dtls, Key};
 pub(crate) use crate::protocols::gateway::config::Gateway;
 pub(crate) use crate::protocols::http::config::Http;
 pub(crate) use crate::protocols::lwm2m::config::Lwm2m;
 pub(crate) use crate::protocols::mqtt::config::{Mqtt, ProtocolVersion};
 pub(crate) use crate::protocols::mqtt::qos::QosLevel;
+pub(crate) use crate::protocols::nats::config::Nats;
 pub(crate) use crate::quantity::Duration;
 pub(crate) use arrivals::{Arrivals, Per};
 pub(crate) use connection::{Connection, OfflinePolicy};
@@ -89,6 +91,12 @@ pub(crate) struct Scenario {
     /// How devices speak LwM2M.
     #[serde(default, skip_serializing_if = "Lwm2m::is_default")]
     pub lwm2m: Lwm2m,
+    /// How devices and subscribers speak AMQP 0-9-1.
+    #[serde(default, skip_serializing_if = "Amqp::is_default")]
+    pub amqp: Amqp,
+    /// How devices and subscribers speak NATS.
+    #[serde(default, skip_serializing_if = "Nats::is_default")]
+    pub nats: Nats,
     /// How devices are polled by a gateway.
     #[serde(default, skip_serializing_if = "Gateway::is_default")]
     pub gateway: Gateway,

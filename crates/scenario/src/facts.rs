@@ -248,7 +248,12 @@ impl Plan {
             };
             return format!("{count} that observe {} over CoAP{over}", observes.path.text());
         }
-        let filters: Vec<String> = subscribers.filters.iter().map(|filter| filter.text()).collect();
+        let as_written = |text: String| match self.protocol().has_dotted_topics() {
+            true => text.replace('/', "."),
+            false => text,
+        };
+        let filters = subscribers.filters.iter().map(|filter| as_written(filter.text()));
+        let filters: Vec<String> = filters.collect();
         let shared = match &subscribers.share {
             Some(group) => format!(", shared in the group {group}"),
             None => String::new(),
@@ -257,10 +262,13 @@ impl Plan {
             Nanos::ZERO => String::new(),
             work => format!(", {} of work on each message", work.show()),
         };
+        let qos = match self.protocol() {
+            Protocol::Mqtt => format!(" with QoS {}", level_of(subscribers.qos)),
+            _ => String::new(),
+        };
         format!(
-            "{} with QoS {}, filter {}{shared}{work}{}",
+            "{}{qos}, filter {}{shared}{work}{}",
             grouped(f64::from(subscribers.count)),
-            level_of(subscribers.qos),
             filters.join(" and "),
             link_in_words(subscribers.link)
         )

@@ -11,12 +11,14 @@ use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::sync::Arc;
 
 pub use crate::address::{Endpoint, Protocol, Wire};
+pub use crate::protocols::amqp::plan::AmqpPlan;
 pub use crate::protocols::coap::plan::{CoapPlan, DtlsPlan, KeyPlan, ProofPlan, PskPlan};
 pub use crate::protocols::gateway::plan::GatewayPlan;
 pub use crate::protocols::http::plan::HttpPlan;
 pub use crate::protocols::lwm2m::plan::{BOOTSTRAP_PORT, Change, Lwm2mPlan, ResourcePlan, ValuePlan};
 pub use crate::protocols::mqtt::plan::MqttPlan;
 pub use crate::protocols::mqtt::session::plan::{SessionPlan, WillPlan};
+pub use crate::protocols::nats::plan::{NatsPlan, StreamPlan};
 pub use crate::secret::Secret;
 pub use capture::{CapturePlan, WireNetwork, WirePlace};
 pub use connection::{
@@ -78,6 +80,10 @@ pub struct Plan {
     pub coap: CoapPlan,
     /// How devices speak LwM2M.
     pub lwm2m: Lwm2mPlan,
+    /// How devices and subscribers speak AMQP 0-9-1.
+    pub amqp: AmqpPlan,
+    /// How devices and subscribers speak NATS.
+    pub nats: NatsPlan,
     /// How devices are polled by a gateway.
     pub gateway: GatewayPlan,
     /// What a device sends.
@@ -184,10 +190,7 @@ impl Plan {
     pub fn is_delivered_apart(&self) -> bool {
         let roles = &self.platform.roles;
         let apart = roles.have_receivers() || roles.notified.is_some();
-        self.protocol() == Protocol::Mqtt
-            && self.subscribers.count > 0
-            && roles.device.answer.is_none()
-            && apart
+        self.protocol().has_topics() && self.subscribers.count > 0 && roles.device.answer.is_none() && apart
     }
 }
 

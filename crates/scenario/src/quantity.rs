@@ -374,8 +374,8 @@ impl Quantity for Endpoint {
         name: "an address",
         how: "written like `mqtt://host:1883`, `mqtts://host:8883` over TLS, or `ws://host/mqtt` and `wss://host/mqtt` over \
               WebSocket, `http://host/path`, `https://host/path`, `coap://host/path` or `coaps://host/path`, and `coap+tcp://host/path` or \
-              `coaps+tcp://host/path` over TCP; `gateway://host:port` is where a gateway finds its devices",
-        pattern: r"^\s*(mqtts?|wss?|https?|coaps?(\+tcp)?|gateway)://[^\s#]+\s*$",
+              `coaps+tcp://host/path` over TCP; `nats://host:4222` and `amqp://host:5672` are brokers, `gateway://host:port` is where a gateway finds its devices",
+        pattern: r"^\s*(mqtts?|wss?|https?|coaps?(\+tcp)?|nats|amqps?|gateway)://[^\s#]+\s*$",
         check: |text| Endpoint::parse(text).map(drop),
     };
 
@@ -393,7 +393,7 @@ impl Quantity for Endpoint {
         let Scheme { protocol, wire, has_path, .. } = *scheme;
         let (rest, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if !has_path && !matches!(path, "" | "/") {
-            return Err(format!("`{}` after the host means nothing to MQTT over TCP", without_query(path)));
+            return Err(format!("`{}` after the host means nothing to {protocol}", without_query(path)));
         }
         let unfit = |c: char| !c.is_ascii_graphic() || c == '#';
         if path.contains(unfit) {
@@ -401,7 +401,10 @@ impl Quantity for Endpoint {
         }
         let path = if wire.websocket && path.is_empty() { "/" } else { path };
         if rest.contains('@') {
-            return Err("a user name does not belong here but in `mqtt.username`".to_owned());
+            return Err(match protocol.has_topics() {
+                true => format!("a user name does not belong here but in `{}.username`", protocol.key()),
+                false => "a user name does not belong here".to_owned(),
+            });
         }
         let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, after)) => (host, after),

@@ -71,6 +71,7 @@ pub fn quick(
     let mut found = Diagnostics::default();
     let address = Words::new("", &options.address);
     let mut tree = Tree { root: Node::empty_map(&address.span()), found: &mut found };
+    let username = format!("{}.username", section_of(&options.address));
     tree.address(&address);
     if let Some(rate) = &options.rate {
         tree.rate(&Words::new("--rate", rate));
@@ -84,7 +85,7 @@ pub fn quick(
         ("--subscribers", "population.subscribers", &options.subscribers),
         ("--qos", "mqtt.qos", &options.qos),
         ("--version", "mqtt.version", &options.version),
-        ("--username", "mqtt.username", &options.username),
+        ("--username", username.as_str(), &options.username),
         ("--size", "message.size", &options.size),
         ("--arrivals", "load.arrivals", &options.arrivals),
         ("--warm-up", "load.warm_up", &options.warm_up),
@@ -106,6 +107,12 @@ pub fn quick(
     tree.complete(&address, &axes, environment);
     let root = tree.root;
     matrix::made_of(root, axes, environment, found)
+}
+
+/// The section of the user at an address.
+fn section_of(address: &str) -> &'static str {
+    let speaks = |scheme: &&str| address.trim_start().starts_with(*scheme);
+    ["nats", "amqp"].into_iter().find(|scheme| speaks(&scheme)).unwrap_or("mqtt")
 }
 
 /// A scenario that grows from options.
@@ -147,7 +154,11 @@ impl Tree<'_> {
                     .help(format!("set it in the environment variable {PASSWORD_VARIABLE}")),
                 );
             }
-            self.set("mqtt.username", words, text(user.split(':').next().unwrap_or_default(), words));
+            self.set(
+                &format!("{}.username", section_of(address)),
+                words,
+                text(user.split(':').next().unwrap_or_default(), words),
+            );
         }
         let name: String = hide_credentials(&server).chars().take(LONGEST_NAME).collect();
         self.set("name", words, text(&name, words));
@@ -204,8 +215,11 @@ impl Tree<'_> {
     fn complete(&mut self, address: &Words, axes: &[Axis], environment: &Environment<'_>) {
         let varies = |path: &str| axes.iter().any(|axis| is_within(&axis.key, Some(path)));
         let password = (environment.variable)(PASSWORD_VARIABLE).is_some();
-        if password && self.root.has("mqtt.username") && !self.root.has("mqtt.password") {
-            self.set("mqtt.password.env", address, text(PASSWORD_VARIABLE, address));
+        for section in ["mqtt", "nats", "amqp"] {
+            let (user, own) = (format!("{section}.username"), format!("{section}.password"));
+            if password && self.root.has(&user) && !self.root.has(&own) {
+                self.set(&format!("{own}.env"), address, text(PASSWORD_VARIABLE, address));
+            }
         }
         if !self.root.has("population.devices") && !varies("population.devices") {
             let diagnostic = Diagnostic::new(&address.span(), "the option `--devices` is missing");

@@ -70,9 +70,10 @@ impl Answers {
         self.platform.contains("://")
     }
 
-    /// Whether there may be subscribers: a user of another protocol than MQTT has none without a profile.
+    /// Whether there may be subscribers: a user of a protocol without topics has none without a profile.
     fn may_subscribe(&self) -> bool {
-        !self.name_address() || self.platform.starts_with("mqtt")
+        !self.name_address()
+            || ["mqtt", "nats", "amqp"].iter().any(|scheme| self.platform.starts_with(scheme))
     }
 }
 
@@ -223,7 +224,8 @@ fn scenario(name: &str, answers: &Answers, has_schema: bool, subscribes: bool) -
         }
         None => format!("[{}]", quoted(rate)),
     };
-    let mqtt = match subscribes {
+    let speaks_mqtt = !["nats", "amqp"].iter().any(|scheme| answers.platform.starts_with(scheme));
+    let mqtt = match subscribes && speaks_mqtt {
         true => "mqtt:\n  qos: 1                       # 0, 1 or 2; at 0 nothing is acknowledged\n\n",
         false => "",
     };

@@ -1,6 +1,7 @@
 //! One driver a folder or file, the table of them, and what they have in common: sockets and when they are ready, what lies
 //! between a session and its socket, what is on its way to the kernel.
 
+pub mod amqp;
 pub mod answers;
 pub mod coap;
 pub mod coap_tcp;
@@ -9,7 +10,9 @@ mod entry;
 pub mod gateway;
 pub mod http;
 pub mod lwm2m;
+pub mod messaging;
 pub mod mqtt;
+pub mod nats;
 pub mod null;
 mod queriers;
 pub(crate) mod readiness;
@@ -34,8 +37,17 @@ use std::sync::Arc;
 pub use stream::layers::{check_tls, tls_of_client};
 
 /// Every protocol that can be spoken, one row each. Where a role is open to several, the first that has it takes it.
-pub static DRIVERS: &[DriverEntry] =
-    &[mqtt::ENTRY, http::ENTRY, coap::ENTRY, coap_tcp::ENTRY, websocket::ENTRY, gateway::ENTRY, lwm2m::ENTRY];
+pub static DRIVERS: &[DriverEntry] = &[
+    mqtt::ENTRY,
+    http::ENTRY,
+    coap::ENTRY,
+    coap_tcp::ENTRY,
+    websocket::ENTRY,
+    gateway::ENTRY,
+    lwm2m::ENTRY,
+    nats::ENTRY,
+    amqp::ENTRY,
+];
 
 /// The row of a protocol.
 ///

@@ -22,6 +22,11 @@ pub fn in_brackets(text: Option<&str>) -> String {
     text.map(|text| format!(" ({})", shown(text, LONGEST))).unwrap_or_default()
 }
 
+/// Its own words.
+pub fn plain(text: &str) -> String {
+    shown(text, LONGEST)
+}
+
 /// How it refused a request, with the request behind it.
 pub fn refusal(told: &str, target: &str) -> String {
     format!("{} ({target})", shown(told, 2 * LONGEST))

@@ -332,7 +332,7 @@ fn at_qos_0_there_is_no_publish_time() {
     });
     keep("qos0", &record);
     let page = bare(&record);
-    assert!(page.contains("At QoS 0 nothing is acknowledged"));
+    assert!(page.contains("Nothing is acknowledged here, as at QoS 0"));
     assert!(page.contains("No message was both acknowledged and delivered"));
     let times = chart(&page, "chart-times");
     assert_eq!((times.len(), &times[0]["n"]), (1, &"subscribe time".into()));

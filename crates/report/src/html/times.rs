@@ -48,7 +48,7 @@ pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
         SHOWN.iter().filter(|shown| levels.iter().any(|level| (shown.boxplot)(level).is_some())).collect();
     html! {
         @if !record.terms.acknowledges() {
-            p.note { "At QoS 0 nothing is acknowledged, so there is no publish time." }
+            p.note { "Nothing is acknowledged here, as at QoS 0, so there is no publish time." }
         }
         @if record.terms.subscribers == 0 {
             p.note { "The scenario has no subscribers, so there is no subscribe time." }

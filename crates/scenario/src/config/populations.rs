@@ -1,7 +1,7 @@
 //! Several populations in one scenario, and the subscribers that they have in common.
 
 use super::{
-    Arrivals, Coap, Connection, Duration, Gateway, Http, Link, Lwm2m, Message, Mqtt, Objectives,
+    Amqp, Arrivals, Coap, Connection, Duration, Gateway, Http, Link, Lwm2m, Message, Mqtt, Nats, Objectives,
     OverWebSocket, Per, QosLevel, Subscribers, With,
 };
 use crate::plan::Endpoint;
@@ -45,6 +45,12 @@ pub(crate) struct OnePopulation {
     /// How its devices speak LwM2M.
     #[serde(default)]
     pub lwm2m: Option<Lwm2m>,
+    /// How its devices speak AMQP 0-9-1.
+    #[serde(default)]
+    pub amqp: Option<Amqp>,
+    /// How its devices speak NATS.
+    #[serde(default)]
+    pub nats: Option<Nats>,
     /// How its devices are polled by a gateway.
     #[serde(default)]
     pub gateway: Option<Gateway>,
@@ -141,6 +147,12 @@ pub(crate) struct CommonGroup {
     /// How they speak CoAP.
     #[serde(default)]
     pub coap: Option<Coap>,
+    /// How they speak AMQP 0-9-1.
+    #[serde(default)]
+    pub amqp: Option<Amqp>,
+    /// How they speak NATS.
+    #[serde(default)]
+    pub nats: Option<Nats>,
     /// The QoS that they ask for. Default: that of publishing.
     #[serde(default)]
     pub qos: Option<QosLevel>,

@@ -41,6 +41,7 @@ pub(crate) fn join(
         }
     }
     check_roles(&plans, context);
+    check_streams(&plans, context);
     find_markers(&mut plans);
     match_filters(&mut plans, context);
     check_markers(&plans, context);
@@ -94,14 +95,14 @@ fn match_filters(plans: &mut [Plan], context: &mut Context<'_>) {
         roles.have_receivers() || roles.notified.is_some()
     };
     let common = plans.iter().position(|plan| plan.population.receivers == ReceiversPlan::OfOthers);
-    let by_filters = |plan: &Plan| plan.protocol() == Protocol::Mqtt && !asks(plan);
+    let by_filters = |plan: &Plan| plan.protocol().has_topics() && !asks(plan);
     let Some(common) = common.filter(|&common| plans.get(common).is_some_and(by_filters)) else { return };
     if context.written("subscribers.filters") {
         return;
     }
     let mut filters = Vec::new();
     for plan in plans.iter().filter(|plan| plan.population.receivers == ReceiversPlan::Common) {
-        if plan.protocol() != Protocol::Mqtt {
+        if !plan.protocol().has_topics() {
             let (name, protocol) = (&plan.population.name, plan.protocol());
             let message = format!(
                 "nothing says under which topics subscribers receive what `{name}` sends over {protocol}"
@@ -117,6 +118,17 @@ fn match_filters(plans: &mut [Plan], context: &mut Context<'_>) {
     }
     if let Some(plan) = plans.get_mut(common) {
         plan.subscribers.filters = filters;
+    }
+}
+
+/// A stream that is made for a run has the subjects of one population.
+fn check_streams(plans: &[Plan], context: &mut Context<'_>) {
+    let makes = |plan: &Plan| plan.nats.stream.as_ref().is_some_and(|stream| stream.storage.is_some());
+    if plans.iter().any(makes) {
+        let message =
+            "a stream is made for one population with its own subscribers, and this run has several";
+        let help = "make the stream before the run, and write its name at `nats.stream`";
+        context.error_with_help("nats.create_stream", message, help);
     }
 }
 

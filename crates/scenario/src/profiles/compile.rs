@@ -213,16 +213,16 @@ impl Compiler<'_> {
 
     fn device(&mut self, device: &Device, captured: &[CapturedName]) -> DeviceRole {
         let protocol = self.spoken(device.speaks);
-        let has_requests = !matches!(protocol, Protocol::Mqtt | Protocol::WebSocket);
+        let has_requests = !protocol.has_topics() && protocol != Protocol::WebSocket;
         if device.request.is_some() && !has_requests {
             let help = "write `payload`".to_owned();
             self.error("device.request", format!("{protocol} has no requests"), help);
         }
         if device.payload.is_some() && has_requests {
             let help = "write `request` with a path and a body".to_owned();
-            self.error("device.payload", "it is for devices that speak MQTT or WebSocket", help);
+            self.error("device.payload", "it is for devices that send no requests", help);
         }
-        if device.topic.is_some() && protocol != Protocol::Mqtt {
+        if device.topic.is_some() && !protocol.has_topics() {
             self.error("device.topic", format!("messages have no topic over {protocol}"), "remove it".into());
         }
         let (body, at) = match &device.request {

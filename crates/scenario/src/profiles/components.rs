@@ -73,6 +73,12 @@ pub(super) struct ComponentConfig {
     /// Name of the UDP port that speaks LwM2M, if any.
     #[serde(default)]
     lwm2m_port: Option<String>,
+    /// Name of the port that speaks AMQP 0-9-1, if any.
+    #[serde(default)]
+    amqp_port: Option<String>,
+    /// Name of the port that speaks NATS, if any.
+    #[serde(default)]
+    nats_port: Option<String>,
     /// Of a gateway: name of the port at which its test manager is, which its command names. Plimsoll listens there. A
     /// gateway that polls finds its devices there, too; of one that devices send to, the log has the lives of events.
     #[serde(default)]
@@ -134,6 +140,8 @@ impl ComponentConfig {
             (Protocol::WebSocket, self.websocket_port),
             (Protocol::Lwm2m, self.lwm2m_port),
             (Protocol::Gateway, self.gateway_port),
+            (Protocol::Nats, self.nats_port),
+            (Protocol::Amqp, self.amqp_port),
         ];
         Ok(Component {
             name: self.name,

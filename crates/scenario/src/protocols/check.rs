@@ -2,7 +2,7 @@
 
 use super::slice::Slice;
 use super::{SLICES, slice};
-use crate::config::{Connection, Message, Scenario};
+use crate::config::{Connection, Message, Scenario, Subscribers};
 use crate::context::Context;
 use crate::plan::{PlatformPlan, ReceiversPlan};
 
@@ -57,7 +57,20 @@ pub(crate) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
         let message = format!("messages have no target over {name}");
         context.error_with_help("message.target", message, "remove it");
     }
+    if scenario.population.link.is_some() && !spoken.has_links {
+        let message = format!("no network is emulated over {name}");
+        context.error_with_help("population.link", message, "remove it");
+    }
     if spoken.has_subscribers {
+        let subscribers = &scenario.population.subscribers;
+        let elsewhere = context.population().receivers == ReceiversPlan::Common;
+        if !elsewhere
+            && !spoken.has_links
+            && matches!(subscribers, Subscribers::Group(group) if group.link.is_some())
+        {
+            let message = format!("no network is emulated over {name}");
+            context.error_with_help("population.subscribers.link", message, "remove it");
+        }
         return;
     }
     let subscribers = scenario.population.subscribers.count();
@@ -72,9 +85,5 @@ pub(crate) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
         let help =
             "remove them, answers are measured; or use a profile or a mapping in which subscribers listen";
         context.error_with_help("population.subscribers", message, help);
-    }
-    if scenario.population.link.is_some() {
-        let message = format!("no network is emulated over {name}");
-        context.error_with_help("population.link", message, "remove it");
     }
 }

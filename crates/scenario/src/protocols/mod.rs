@@ -5,6 +5,7 @@
 //! whether it uses datagrams or requests, stands in `address.rs`, below everything that reads an address.
 //! `docs/adding-a-protocol.md` leads through a new one.
 
+pub(crate) mod amqp;
 mod check;
 pub(crate) mod coap;
 mod coap_tcp;
@@ -12,6 +13,8 @@ pub(crate) mod gateway;
 pub(crate) mod http;
 pub(crate) mod lwm2m;
 pub(crate) mod mqtt;
+pub(crate) mod nats;
+pub(crate) mod routing;
 mod slice;
 pub(crate) mod websocket;
 
@@ -22,8 +25,17 @@ use crate::secret::Secret;
 use slice::Slice;
 
 /// All of them.
-const SLICES: [Slice; 7] =
-    [mqtt::SLICE, http::SLICE, coap::SLICE, coap_tcp::SLICE, websocket::SLICE, gateway::SLICE, lwm2m::SLICE];
+const SLICES: [Slice; 9] = [
+    mqtt::SLICE,
+    http::SLICE,
+    coap::SLICE,
+    coap_tcp::SLICE,
+    websocket::SLICE,
+    gateway::SLICE,
+    lwm2m::SLICE,
+    nats::SLICE,
+    amqp::SLICE,
+];
 
 /// The slice of a protocol.
 pub(crate) fn slice(protocol: Protocol) -> &'static Slice {
@@ -51,6 +63,11 @@ impl Plan {
     /// Passwords and keys that must not be shown.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.platform.secrets.iter().chain(SLICES.iter().flat_map(|slice| (slice.secrets)(self)))
+    }
+
+    /// The QoS, in the words of MQTT, at which subscribers receive as clients of the devices' protocol; 0 where they receive otherwise.
+    pub fn subscribe_qos(&self) -> u8 {
+        if self.platform.roles.have_receivers() { 0 } else { (slice(self.protocol()).subscribe_qos)(self) }
     }
 
     /// Whether the platform answers each message: by the protocol, or by a message of its own.

@@ -21,8 +21,10 @@ pub(crate) struct Slice {
     pub connection: &'static [&'static str],
     /// Whether messages have a target: a topic or a path.
     pub has_target: bool,
-    /// Whether subscribers may be clients that speak it, and a network between them and the platform is emulated.
+    /// Whether subscribers may be clients that speak it.
     pub has_subscribers: bool,
+    /// Whether a network between clients and the platform is emulated.
+    pub has_links: bool,
     /// Whether subscribers may observe resources of the platform (RFC 7641).
     pub has_observers: bool,
     /// Reports what a scenario says of it although devices speak something else.
@@ -31,8 +33,12 @@ pub(crate) struct Slice {
     pub most_in_flight: fn(&Scenario) -> Option<(u64, &'static str)>,
     /// How many sockets the devices have.
     pub sockets: fn(&Plan) -> u64,
+    /// Whether messages are acknowledged, as the scenario says it.
+    pub acknowledges: fn(&Scenario) -> bool,
     /// Whether the platform answers each message by the protocol itself.
     pub is_answered: fn(&Plan) -> bool,
+    /// The QoS, in the words of MQTT, at which subscribers that are its clients receive: from 1 on, a message may come twice.
+    pub subscribe_qos: fn(&Plan) -> u8,
     /// What its section holds that must not be shown.
     pub secrets: fn(&Plan) -> Vec<&Secret>,
     /// The devices and what they send, for people.

@@ -34,7 +34,7 @@ use crate::config::Scenario;
 use crate::context::Context;
 use crate::names;
 use crate::plan::{LoadPlan, Plan, PlatformPlan, PopulationPlan, RecordPlan};
-use crate::protocols::{self, coap, gateway, http, lwm2m, mqtt};
+use crate::protocols::{self, amqp, coap, gateway, http, lwm2m, mqtt, nats};
 use serde_json::Value;
 
 /// Resolves a checked scenario: its plan, and itself with every default filled in. `None` where something was found.
@@ -54,7 +54,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let address = platform.as_ref().and_then(|platform| platform.address.as_ref());
     let connection = connection::resolve(&scenario.connection, &scenario.population, address, context);
     mqtt::session::resolve::check_levels(&scenario, context);
-    let subscribers = subscribers::resolve(&mut scenario, context);
+    let subscribers = subscribers::resolve(&mut scenario, protocol, context);
     if let (Some(platform), Some(subscribers)) = (&platform, &subscribers) {
         population::check_followed(platform, subscribers, scenario.population.devices, context);
     }
@@ -66,6 +66,8 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let coap = coap::resolve(&scenario, address, certificates, context);
     let http = http::resolve(&scenario.http, context);
     let lwm2m = lwm2m::resolve(&scenario, platform.as_ref(), (message.as_ref(), &columns), context);
+    let amqp = amqp::resolve(&scenario, context);
+    let nats = nats::resolve(&scenario.nats, context);
     let gateway = gateway::resolve(&scenario.gateway, context);
     if let Some(platform) = &platform {
         coap::check_target(platform, context);
@@ -106,6 +108,8 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
         http,
         coap,
         lwm2m,
+        amqp,
+        nats,
         gateway,
         message: message?,
         load: load?,

@@ -4,7 +4,7 @@ use crate::config::{Scenario, WorkloadModel};
 use crate::context::Context;
 use crate::objective::{Name, finest_quantile};
 use crate::plan::{LevelPlan, LoadPlan, Objective, Objectives, PlatformPlan, Subject};
-use crate::protocols::mqtt::has_window;
+use crate::protocols::slice;
 use plimsoll_model::Metric;
 
 /// Resolves the objectives; what cannot be used is reported and left out.
@@ -140,8 +140,8 @@ fn impossible(
     };
     if subject.needs_acknowledgement() && !acknowledged {
         return Some((
-            "at QoS 0 nothing is acknowledged, so there is no publish time",
-            "use QoS 1 or 2, or an objective on subscribe time",
+            "nothing is acknowledged here, as at QoS 0, so there is no publish time",
+            "use QoS 1 or 2, a stream or confirms; or an objective on subscribe time",
         ));
     }
     if subject.needs_subscribers() && receivers == 0 {
@@ -165,11 +165,12 @@ fn impossible(
     None
 }
 
-/// Whether messages are acknowledged: by MQTT, by an answer of the platform's own, or by what a gateway's log tells.
+/// Whether messages are acknowledged: by the protocol, by an answer of the platform's own, or by what a gateway's log tells.
 fn is_acknowledged(scenario: &Scenario, platform: Option<&PlatformPlan>) -> bool {
     let otherwise =
         |platform: &PlatformPlan| platform.roles.device.answer.is_some() || platform.reports_stages();
-    has_window(scenario) || platform.is_some_and(otherwise)
+    let protocol = platform.map(PlatformPlan::protocol).unwrap_or_default();
+    (slice(protocol).acknowledges)(scenario) || platform.is_some_and(otherwise)
 }
 
 /// Refuses a demanded load line above all listed levels: it could be missed, and never met.

@@ -4,13 +4,18 @@ use super::population;
 use super::target::IN_TARGETS;
 use crate::config::{ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscribers};
 use crate::context::Context;
-use crate::plan::{Piece, SubscriberPlan};
+use crate::plan::{Piece, Protocol, ReceiversPlan, SubscriberPlan};
 use crate::protocols::mqtt::LONGEST_TEXT;
+use crate::protocols::routing;
 use plimsoll_codec::mqtt::topic;
 use plimsoll_template::Template;
 
 /// The subscribers, with the defaults of their filters and QoS filled in.
-pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Option<SubscriberPlan> {
+pub(super) fn resolve(
+    scenario: &mut Scenario,
+    protocol: Protocol,
+    context: &mut Context<'_>,
+) -> Option<SubscriberPlan> {
     let (group, path) = match &scenario.population.subscribers {
         Subscribers::Count(count) => (SubscriberGroup::of(*count), "population.subscribers"),
         Subscribers::Group(group) => (group.clone(), "population.subscribers.filters"),
@@ -21,9 +26,19 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
         // Messages go to the path of the platform's address.
         None if scenario.message.target.is_empty() => Vec::new(),
         // A topic that does not compile was reported already.
-        None => vec![Template::compile(&scenario.message.target, IN_TARGETS).ok()?.as_filter().text()],
+        None => {
+            let levels = routing::levels(&scenario.message.target, protocol);
+            vec![Template::compile(&levels, IN_TARGETS).ok()?.as_filter().text()]
+        }
     };
-    let (share, texts) = share(group.share, texts, scenario.mqtt.version, path, context);
+    let texts = texts.iter().map(|text| routing::filter_levels(text, protocol)).collect();
+    // Subscribers in common are resolved by themselves, too.
+    let elsewhere = context.population().receivers == ReceiversPlan::Common;
+    let shares = elsewhere || protocol != Protocol::Mqtt || scenario.mqtt.version != ProtocolVersion::V311;
+    let (share, texts) = share(group.share, texts, shares, path, context);
+    if let Some(name) = share.as_ref().filter(|_| protocol == Protocol::Nats) {
+        routing::check_group(name, "population.subscribers.share", context);
+    }
     let mut filters = Vec::new();
     for (position, text) in texts.iter().enumerate() {
         let path = format!("{path}.{position}");
@@ -42,6 +57,7 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
                                 none of them null";
                     context.error_with_help(&path, format!("`{text}` is no topic filter"), help);
                 }
+                routing::check_of_filter(&filter, protocol, (text, &path), context);
                 filters.push(filter);
             }
             Err(error) => context.template_error(&path, error),
@@ -65,11 +81,12 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
     whole.then_some(SubscriberPlan { count: group.count, qos, filters, share, devices, work, link })
 }
 
-/// The group of a shared subscription, as its own key or in the filters, and the filters without it.
+/// The group of a shared subscription, as its own key or in the filters, and the filters without it. `shares` is whether the protocol
+/// has groups.
 fn share(
     written: Option<String>,
     texts: Vec<String>,
-    version: ProtocolVersion,
+    shares: bool,
     path: &str,
     context: &mut Context<'_>,
 ) -> (Option<String>, Vec<String>) {
@@ -96,7 +113,7 @@ fn share(
     }
     if let Some(name) = &group {
         let path = if written.is_some() { KEY } else { path };
-        if version == ProtocolVersion::V311 {
+        if !shares {
             let help = "write `mqtt: { version: \"5\" }`, or do not share";
             context.error_with_help(path, "MQTT 3.1.1 has no shared subscriptions", help);
         }

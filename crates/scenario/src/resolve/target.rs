@@ -4,6 +4,7 @@ use crate::config::Scenario;
 use crate::context::Context;
 use crate::plan::{Endpoint, Protocol, RequestPlan, RolePlan, Template};
 use crate::protocols::mqtt::LONGEST_TEXT;
+use crate::protocols::routing;
 use plimsoll_codec::mqtt::topic;
 
 /// Variables of targets.
@@ -18,7 +19,8 @@ pub(super) fn resolve(scenario: &Scenario, protocol: Protocol, context: &mut Con
     if target.is_empty() && !context.written(KEY) {
         return nothing;
     }
-    let template = match Template::compile(target, IN_TARGETS) {
+    let levels = routing::levels(target, protocol);
+    let template = match Template::compile(&levels, IN_TARGETS) {
         Ok(template) => template,
         Err(error) => {
             context.template_error(KEY, error);
@@ -39,6 +41,7 @@ pub(super) fn resolve(scenario: &Scenario, protocol: Protocol, context: &mut Con
         context.error_with_help(KEY, format!("`{target}` is no {what}"), help);
         return nothing;
     }
+    routing::check(&template, protocol, (target, KEY), context);
     template
 }
 

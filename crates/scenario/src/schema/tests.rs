@@ -119,7 +119,7 @@ const WRONG: [(&str, &str); 54] = [
     ("{ profile: existing, address: 'mqtt://localhost:1883' }", "5"),
     ("profile: existing", "profile: exsting"),
     ("mqtt://localhost:1883", "localhost:1883"),
-    ("mqtt://localhost:1883", "amqp://localhost"),
+    ("mqtt://localhost:1883", "stomp://localhost"),
     ("mqtt://localhost:1883", "mqtt//localhost"),
     ("mqtt://localhost:1883", "mqtt://"),
     ("address:", "adress:"),

@@ -22,12 +22,15 @@ pub(super) const SLICE: Slice = Slice {
     connection: &["tls", "timeout", "reconnect", "source_addresses"],
     has_target: false,
     has_subscribers: false,
+    has_links: false,
     has_observers: false,
     unspoken,
     most_in_flight,
     sockets,
     // What devices send of themselves is a request, and answered.
+    acknowledges: |_| true,
     is_answered: |plan| plan.coap.confirmable || plan.lwm2m.send,
+    subscribe_qos: |_| 0,
     secrets: |_| Vec::new(),
     describe,
 };

@@ -1,0 +1,189 @@
+//! NATS: a real server, and a client on another library that counts.
+
+use crate::harness::{Bench, Finished, count};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LOAD: &str = "\
+load: { arrivals: constant, levels: [200], hold: 2s, samples: 4, warm_up: 200ms, drain: 2s }
+objectives: { publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }
+";
+
+/// A server of our own, at ports that it knows.
+struct Server {
+    child: Child,
+    port: u16,
+    mqtt: u16,
+    http: u16,
+}
+
+impl Server {
+    fn begin(bench: &Bench, more: &str) -> Server {
+        let free = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [port, mqtt, http] = free.each_ref().map(|listener| listener.local_addr().unwrap().port());
+        drop(free);
+        let folder = bench.path("jetstream");
+        let text = format!(
+            "server_name: test\nlisten: \"127.0.0.1:{port}\"\nhttp: \"127.0.0.1:{http}\"\n\
+             mqtt {{ host: \"127.0.0.1\", port: {mqtt} }}\njetstream {{ store_dir: \"{}\" }}\n{more}\n",
+            folder.display()
+        );
+        let file = bench.write("nats.conf", &text);
+        let mut command = Command::new("nats-server");
+        command.arg("-c").arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("nats-server is installed by scripts/peers");
+        let begin = Instant::now();
+        while [port, mqtt, http].iter().any(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()) {
+            assert!(begin.elapsed() < Duration::from_secs(10), "nats-server does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Server { child, port, mqtt, http }
+    }
+
+    /// What its monitoring says at a path.
+    fn monitored(&self, path: &str) -> serde_json::Value {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.http)).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sent = acknowledged where that is done, and each subscriber has everything.
+#[track_caller]
+fn assert_adds_up(run: &Finished, is_acknowledged: bool, copies: u64) -> u64 {
+    let level = run.level(0);
+    let sent = count(level, "sent");
+    assert!((350..=440).contains(&sent), "{level:#}");
+    match is_acknowledged {
+        true => assert_eq!(count(level, "acknowledged"), sent, "{level:#}"),
+        false => assert!(level["acknowledged"].is_null(), "{level:#}"),
+    }
+    assert_eq!(count(level, "delivered"), sent * copies, "{level:#}");
+    let other = ["lost", "late", "duplicated", "reordered", "foreign", "reconnects"];
+    assert_eq!(other.map(|name| count(level, name)), [0; 6], "{level:#}");
+    sent
+}
+
+#[test]
+fn each_message_comes_to_each_subscriber_and_to_one_of_a_group() {
+    let run = Bench::beside_others().run(&format!(
+        "name: core\nplatform: nats\npopulation: {{ devices: 20, subscribers: 3 }}\n\
+         message: {{ target: 'city.{{run}}.{{device}}', size: 40 }}\n{LOAD}"
+    ));
+    assert_adds_up(&run.judged(), false, 3);
+    let run = Bench::beside_others().run(&format!(
+        "name: group\nplatform: nats\nnats: {{ create_stream: file }}\n\
+         population: {{ devices: 20, subscribers: {{ count: 3, share: workers }} }}\n{LOAD}"
+    ));
+    assert_adds_up(&run.judged(), true, 1);
+}
+
+#[test]
+fn another_client_counts_the_same_and_the_stream_goes_with_the_run() {
+    let bench = Bench::beside_others();
+    let server = Server::begin(&bench, "");
+    let witness = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/stand_ins/nats_witness.py");
+    let address = format!("nats://127.0.0.1:{}", server.port);
+    let mut witness = Command::new("nats-python")
+        .arg(witness)
+        .args([&address, "plimsoll.>"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("nats-python is installed by scripts/peers");
+    let mut output = BufReader::new(witness.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready=1\n");
+    let run = bench.run(&format!(
+        "name: kept\nplatform: {{ profile: existing, address: '{address}' }}\nnats: {{ create_stream: memory }}\n\
+         population: {{ devices: 20, subscribers: 2 }}\nmessage: {{ size: 40 }}\n{LOAD}"
+    ));
+    let run = run.judged();
+    assert_adds_up(&run, true, 2);
+    kill_process(Pid::from_child(&witness), Signal::TERM).unwrap();
+    line.clear();
+    output.read_line(&mut line).unwrap();
+    witness.wait().unwrap();
+    // What the warm-up sent is not in the level.
+    let counted: u64 = line.split_once("came=").unwrap().1.split(' ').next().unwrap().parse().unwrap();
+    let published = server.monitored("/varz")["in_msgs"].as_u64().unwrap();
+    let sent = count(run.level(0), "sent");
+    assert!((sent..=sent + 60).contains(&counted), "{counted} of {sent}");
+    assert!(published > counted * 3, "with the acknowledgements of two consumers: {published} of {counted}");
+    assert_eq!(server.monitored("/jsz")["streams"], 0, "nothing is left behind");
+}
+
+#[test]
+fn what_comes_in_over_mqtt_goes_out_over_nats() {
+    let bench = Bench::beside_others();
+    let server = Server::begin(&bench, "");
+    let run = bench.run(&format!(
+        "name: both\nplatform: {{ profile: existing, address: 'mqtt://127.0.0.1:{}' }}\n\
+         population: {{ devices: 10 }}\n\
+         subscribers: {{ count: 2, platform: {{ address: 'nats://127.0.0.1:{}' }} }}\n\
+         message: {{ target: 'city/{{run}}/{{device}}' }}\n{LOAD}",
+        server.mqtt, server.port
+    ));
+    assert_adds_up(&run.judged(), true, 2);
+}
+
+#[test]
+fn who_is_not_let_in_and_a_stream_that_is_missing_are_told() {
+    let bench = Bench::beside_others();
+    let server = Server::begin(&bench, "authorization { user: u, password: right }");
+    let scenario = |more: &str| {
+        format!(
+            "name: wrong\nplatform: {{ profile: existing, address: 'nats://127.0.0.1:{}' }}\n\
+             population: {{ devices: 2, subscribers: 1 }}\n{more}\n{LOAD}",
+            server.port
+        )
+    };
+    bench.run(&scenario("")).says("Authorization Violation").says("write `nats.username`");
+    let wrong = scenario("nats: { username: u, password: { env: NATS_PASSWORD } }");
+    let run = bench.start(bench.run_command(&wrong).env("NATS_PASSWORD", "wrong-word")).finish();
+    let run = run.says("Authorization Violation");
+    assert!(!run.said().contains("wrong-word"), "{}", run.said());
+    let missing = scenario("nats: { username: u, password: { env: NATS_PASSWORD }, stream: ORDERS }");
+    let run = bench.start(bench.run_command(&missing).env("NATS_PASSWORD", "right")).finish();
+    run.says("stream not found").says("nats.create_stream");
+}
+
+#[test]
+fn a_server_that_comes_back_is_connected_to_again() {
+    let bench = Bench::beside_others();
+    let mut server = Server::begin(&bench, "");
+    let scenario = format!(
+        "name: back\nplatform: {{ profile: existing, address: 'nats://127.0.0.1:{}' }}\n\
+         population: {{ devices: 10, subscribers: 1 }}\n\
+         load: {{ levels: [200], hold: 4s, samples: 4, warm_up: 200ms, drain: 3s }}\n\
+         objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }}\n",
+        server.port
+    );
+    let run = bench.start(&mut bench.run_command(&scenario));
+    std::thread::sleep(Duration::from_secs(2));
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let mut again = Command::new("nats-server");
+    let again = again.arg("-c").arg(bench.path("nats.conf")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut again = again.spawn().unwrap();
+    let run = run.finish();
+    again.kill().unwrap();
+    again.wait().unwrap();
+    let level = run.level(0);
+    assert!(count(level, "disconnected") >= 11 && count(level, "reconnects") >= 11, "{level:#}");
+    assert!(count(level, "delivered") < count(level, "sent") + count(level, "unsent"), "{level:#}");
+    assert!(count(level, "delivered") > 200, "{level:#}");
+}

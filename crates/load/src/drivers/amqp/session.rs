@@ -1,0 +1,442 @@
+//! The client side of AMQP 0-9-1, without I/O: one channel a connection.
+//!
+//! A device publishes to an exchange under routing keys and awaits confirms, which name messages by their place in the order in which they
+//! were published. A subscriber has a queue of its own that is bound to the exchange, or consumes from one that exists.
+
+use crate::driver::Client;
+use crate::drivers::messaging::{Failure, Happened, Outgoing};
+use crate::drivers::{messaging, words};
+use plimsoll_codec::amqp::methods::{self, Method, QueueKind, Tuning};
+use plimsoll_codec::amqp::{self, Frame};
+use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::plan::{AmqpPlan, Plan};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Our only channel.
+const CHANNEL: u16 = 1;
+/// The largest frame that we ask for, bytes, as servers propose by custom.
+const LARGEST_FRAME: u32 = 131_072;
+/// The longest silence that we ask for, seconds, as servers propose by custom.
+const HEARTBEAT: u16 = 60;
+/// A platform that reads nothing may do so for that long before it is given up.
+const LONGEST_BLOCKED: Nanos = Nanos::from_secs(3600);
+/// The largest content that we take, twice the largest of a scenario.
+const LARGEST_CONTENT: u64 = 2 * 1024 * 1024;
+/// Room for a content that a session keeps.
+const KEPT: usize = 64 * 1024;
+/// A row of messages in flight may be that long whatever its first one waits for.
+const SHORT: usize = 1024;
+/// A queue that subscribers share goes after so many milliseconds without any of them: that of a run which was killed goes by itself.
+const EXPIRES: i32 = 300_000;
+/// The codes of refusals that another attempt meets, too: a wrong user, a host, exchange or queue that is not there, one that is otherwise.
+const LASTING: [u16; 5] = [402, 403, 404, 406, 530];
+
+/// What all sessions of a run have in common.
+pub struct Settings {
+    amqp: AmqpPlan,
+    /// The group in which subscribers share a queue.
+    group: Option<String>,
+    run: String,
+}
+
+impl Settings {
+    /// Of a plan.
+    pub fn new(plan: &Plan, run: RunId) -> Settings {
+        Settings { amqp: plan.amqp.clone(), group: plan.subscribers.share.clone(), run: run.to_string() }
+    }
+}
+
+/// One client's session.
+pub struct Session {
+    settings: Arc<Settings>,
+    client: Client,
+    /// Routing keys with wildcards.
+    filters: Box<[String]>,
+    phase: Phase,
+    /// The largest frame that the platform takes, bytes.
+    largest_frame: usize,
+    keep_alive: Nanos,
+    /// Whether the platform lets us send.
+    may_send: bool,
+    /// Whether the platform reads nothing for a while, and so answers no ping.
+    is_blocked: bool,
+    /// Messages whose confirm is awaited, in the order in which they were published; `None` where it has come.
+    flight: VecDeque<Option<u32>>,
+    /// Messages in `flight` whose confirm is awaited.
+    open: usize,
+    /// The tag of the first message in `flight`.
+    first_tag: u64,
+    /// Messages that one frame has confirmed.
+    confirmed: Vec<u32>,
+    /// The delivery whose content is coming.
+    coming: Option<Coming>,
+    content: Vec<u8>,
+}
+
+/// A content of which something is still to come.
+#[derive(Clone, Copy, Debug)]
+struct Coming {
+    /// The tag of a delivery; `None` for a message of ours that came back.
+    tag: Option<u64>,
+    /// Its size; `None` until its head has come.
+    size: Option<u64>,
+}
+
+/// What is awaited first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Starting,
+    Tuning,
+    Opening,
+    Channel,
+    /// A device: confirms.
+    Confirming,
+    /// A subscriber: its queue and what that is bound to.
+    Consuming,
+    Ready,
+}
+
+impl Session {
+    /// A session that was never connected. `filters` are what the client subscribes to, as levels.
+    pub fn new(client: Client, filters: &[String], settings: &Arc<Settings>) -> Session {
+        // `#` is the same wildcard, and `*` is the other one.
+        let routing_key = |filter: &String| filter.replace('/', ".").replace('+', "*");
+        Session {
+            settings: Arc::clone(settings),
+            client,
+            filters: filters.iter().map(routing_key).collect(),
+            phase: Phase::Starting,
+            largest_frame: LARGEST_FRAME as usize,
+            keep_alive: Nanos::from_secs(i64::from(HEARTBEAT) / 2),
+            may_send: true,
+            is_blocked: false,
+            flight: VecDeque::new(),
+            open: 0,
+            first_tag: 1,
+            confirmed: Vec::new(),
+            coming: None,
+            content: Vec::new(),
+        }
+    }
+
+    /// The queue of a subscriber, and how it is asked for.
+    fn queue(&self) -> (String, QueueKind) {
+        let Settings { amqp, group, run } = &*self.settings;
+        match (&amqp.queue, group, self.client) {
+            (Some(queue), ..) => (queue.clone(), QueueKind::Existing),
+            (None, Some(group), _) => (format!("plimsoll-{run}-group-{group}"), QueueKind::Shared(EXPIRES)),
+            (None, None, Client::Subscriber(number)) => {
+                (format!("plimsoll-{run}-s{number}"), QueueKind::Exclusive)
+            }
+            (None, None, Client::Device(number)) => {
+                (format!("plimsoll-{run}-d{number}"), QueueKind::Exclusive)
+            }
+        }
+    }
+
+    /// Asks for everything that a subscriber needs: answers come in turn, and the last one says that all is there.
+    fn subscribe(&mut self, out: &mut Vec<u8>) {
+        let (queue, kind) = self.queue();
+        methods::encode_queue_declare(CHANNEL, &queue, kind, out);
+        if kind != QueueKind::Existing {
+            for filter in &self.filters {
+                methods::encode_queue_bind(CHANNEL, &queue, &self.settings.amqp.exchange, filter, out);
+            }
+        }
+        methods::encode_basic_consume(CHANNEL, &queue, out);
+        self.phase = Phase::Consuming;
+    }
+
+    fn method(&mut self, method: Method<'_>, out: &mut Vec<u8>) -> Result<Happened<'_>, Failure> {
+        match (self.phase, method) {
+            (_, Method::Close(of_channel, code, reason)) => Err(self.closed(of_channel, code, reason)),
+            (Phase::Starting, Method::Start(mechanisms)) => {
+                if !mechanisms.split(|byte| *byte == b' ').any(|mechanism| mechanism == b"PLAIN") {
+                    let reason = "the platform takes no user name with a password (SASL PLAIN)";
+                    return Err(Failure::lasting(reason));
+                }
+                let AmqpPlan { username, password, .. } = &self.settings.amqp;
+                let password = password.as_ref().map_or("guest", |secret| secret.0.as_str());
+                methods::encode_start_ok(env!("CARGO_PKG_VERSION"), username, password, out);
+                self.phase = Phase::Tuning;
+                Ok(Happened::Nothing)
+            }
+            (Phase::Tuning, Method::Tune(offered)) => {
+                let tuning = agreed(offered);
+                methods::encode_tune_ok(tuning, out);
+                methods::encode_open(&self.settings.amqp.virtual_host, out);
+                self.largest_frame = tuning.frame as usize;
+                let silence = if tuning.heartbeat == 0 { HEARTBEAT } else { tuning.heartbeat };
+                self.keep_alive = Nanos::from_millis(i64::from(silence) * 500);
+                self.phase = Phase::Opening;
+                Ok(Happened::Nothing)
+            }
+            (Phase::Opening, Method::Opened) => {
+                methods::encode_channel_open(CHANNEL, out);
+                self.phase = Phase::Channel;
+                Ok(Happened::Accepted)
+            }
+            (Phase::Channel, Method::ChannelOpened) => {
+                match self.client {
+                    Client::Subscriber(_) => self.subscribe(out),
+                    Client::Device(_) if self.settings.amqp.confirms => {
+                        methods::encode_confirm_select(CHANNEL, out);
+                        self.phase = Phase::Confirming;
+                    }
+                    Client::Device(_) => return Ok(self.become_ready()),
+                }
+                Ok(Happened::Nothing)
+            }
+            (Phase::Confirming, Method::Confirming) | (Phase::Consuming, Method::Consuming) => {
+                Ok(self.become_ready())
+            }
+            (Phase::Consuming, Method::Declared) => Ok(Happened::Nothing),
+            (Phase::Ready, Method::QosSet) => Ok(Happened::Pong),
+            (Phase::Ready, Method::Ack(tag, through)) => Ok(if self.confirm(tag, through) {
+                Happened::AcknowledgedTogether(&self.confirmed)
+            } else {
+                Happened::UnknownAck
+            }),
+            (Phase::Ready, Method::Nack(tag, through)) => {
+                let reason = "the platform could not keep the message (basic.nack)".to_owned();
+                let known = self.confirm(tag, through);
+                Ok(if known {
+                    Happened::RefusedTogether(&self.confirmed, reason)
+                } else {
+                    Happened::UnknownAck
+                })
+            }
+            (_, Method::Deliver(tag, _)) => {
+                self.coming = Some(Coming { tag: Some(tag), size: None });
+                Ok(Happened::Part(0))
+            }
+            (_, Method::Return(code, reason)) => {
+                self.coming = Some(Coming { tag: None, size: None });
+                Ok(Happened::Complaint(format!("a message came back: {code} {}", words::plain(reason))))
+            }
+            (_, Method::Flow(active)) => {
+                self.may_send = active;
+                methods::encode_flow_ok(CHANNEL, active, out);
+                Ok(Happened::Nothing)
+            }
+            (_, Method::Blocked(reason)) => {
+                self.is_blocked = true;
+                Ok(Happened::Complaint(format!("it reads no messages for a while: {}", words::plain(reason))))
+            }
+            (_, Method::Cancelled) => {
+                Err(Failure::passing("the platform ended the subscription: is the queue gone?"))
+            }
+            (_, Method::Unblocked) => {
+                self.is_blocked = false;
+                Ok(Happened::Nothing)
+            }
+            (_, Method::Other(..)) => Ok(Happened::Nothing),
+            (_, _) => Err(Failure::passing("the platform sent an answer to nothing we asked")),
+        }
+    }
+
+    fn become_ready(&mut self) -> Happened<'static> {
+        self.phase = Phase::Ready;
+        Happened::Ready
+    }
+
+    fn closed(&self, of_channel: bool, code: u16, reason: &str) -> Failure {
+        let what = if of_channel { "channel" } else { "connection" };
+        let lasting = self.phase != Phase::Ready && LASTING.contains(&code);
+        let advice = match code {
+            403 if self.phase == Phase::Tuning => "; write `amqp.username` and `amqp.password`",
+            _ => "",
+        };
+        Failure {
+            reason: format!("the platform closed the {what}: {code} {}{advice}", words::plain(reason)),
+            lasting,
+        }
+    }
+
+    /// Notes which messages a tag confirms; whether any.
+    fn confirm(&mut self, tag: u64, through: bool) -> bool {
+        self.confirmed.clear();
+        let Some(place) = tag.checked_sub(self.first_tag).and_then(|place| usize::try_from(place).ok())
+        else {
+            return false;
+        };
+        if place >= self.flight.len() {
+            return false;
+        }
+        let first = if through { 0 } else { place };
+        let taken = self.flight.range_mut(first..=place).filter_map(Option::take);
+        self.confirmed.extend(taken);
+        self.open -= self.confirmed.len();
+        while let Some(None) = self.flight.front() {
+            self.flight.pop_front();
+            self.first_tag += 1;
+        }
+        !self.confirmed.is_empty()
+    }
+
+    /// The head of a content, which is a delivery by itself where it has nothing more.
+    fn head(&mut self, size: u64, out: &mut Vec<u8>) -> Result<Happened<'_>, Failure> {
+        if self.content.capacity() > KEPT {
+            self.content = Vec::new();
+        }
+        self.content.clear();
+        if size > LARGEST_CONTENT {
+            return Err(Failure::passing(format!(
+                "the platform sent a content of {size} bytes, more than we take"
+            )));
+        }
+        match &mut self.coming {
+            Some(coming) if coming.size.is_none() => coming.size = Some(size),
+            _ => return Err(Failure::passing("the platform sent a content that belongs to nothing")),
+        }
+        Ok(if size == 0 { self.whole(&[], out) } else { Happened::Part(0) })
+    }
+
+    fn body<'a>(&'a mut self, part: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure> {
+        let nothing = || Failure::passing("the platform sent a content that belongs to nothing");
+        let size = self.coming.and_then(|coming| coming.size).ok_or_else(nothing)?;
+        let came = self.content.len() as u64 + part.len() as u64;
+        if came > size {
+            return Err(Failure::passing(format!("the platform sent {came} bytes of a content of {size}")));
+        }
+        if came < size {
+            self.content.extend_from_slice(part);
+            return Ok(Happened::Part(part.len()));
+        }
+        if self.content.is_empty() {
+            return Ok(self.whole(part, out));
+        }
+        self.content.extend_from_slice(part);
+        Ok(match self.end(out) {
+            true => Happened::Delivered(&self.content),
+            false => Happened::Nothing,
+        })
+    }
+
+    /// A content has come in one piece.
+    fn whole<'a>(&mut self, content: &'a [u8], out: &mut Vec<u8>) -> Happened<'a> {
+        if self.end(out) { Happened::Delivered(content) } else { Happened::Nothing }
+    }
+
+    /// A content has come to its end: acknowledges a delivery; whether it was one.
+    fn end(&mut self, out: &mut Vec<u8>) -> bool {
+        let tag = self.coming.take().and_then(|coming| coming.tag);
+        if let Some(tag) = tag {
+            methods::encode_basic_ack(CHANNEL, tag, out);
+        }
+        tag.is_some()
+    }
+}
+
+/// The smaller of what the platform offers and what we need.
+fn agreed(offered: Tuning) -> Tuning {
+    let frame = if offered.frame == 0 { LARGEST_FRAME } else { offered.frame.min(LARGEST_FRAME) };
+    Tuning { channels: CHANNEL, frame, heartbeat: offered.heartbeat.min(HEARTBEAT) }
+}
+
+impl messaging::Session for Session {
+    const NAME: &'static str = "AMQP 0-9-1";
+
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        self.phase = Phase::Starting;
+        self.may_send = true;
+        self.is_blocked = false;
+        self.coming = None;
+        self.content.clear();
+        self.first_tag = 1;
+        out.extend_from_slice(amqp::PROTOCOL_HEADER);
+    }
+
+    fn frame(&self, bytes: &[u8]) -> Result<Option<usize>, String> {
+        if let Some([own, major, minor, revision]) =
+            bytes.strip_prefix(b"AMQP").and_then(|rest| rest.first_chunk())
+        {
+            return Err(format!(
+                "no AMQP 0-9-1 there: the platform asks for protocol {own} in version {major}.{minor}.{revision} of AMQP"
+            ));
+        }
+        amqp::length(bytes).map_err(|error| format!("malformed: {error}"))
+    }
+
+    fn receive<'a>(&'a mut self, frame: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure> {
+        match amqp::decode(frame).map_err(|error| Failure::passing(format!("malformed: {error}")))? {
+            Frame::Method(_, method) => self.method(method, out),
+            Frame::Header(_, size) => self.head(size, out),
+            Frame::Body(_, part) => self.body(part, out),
+            Frame::Heartbeat => Ok(Happened::Nothing),
+        }
+    }
+
+    fn may_publish(&self) -> bool {
+        let most = usize::from(self.settings.amqp.in_flight);
+        let has_room = self.open < most && self.flight.len() < 2 * most.max(SHORT);
+        self.may_send && (!self.settings.amqp.confirms || has_room)
+    }
+
+    fn publish(&mut self, message: Outgoing<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+        let Outgoing { sequence, topic, content } = message;
+        for byte in topic.iter_mut().filter(|byte| **byte == b'/') {
+            *byte = b'.';
+        }
+        if topic.len() > usize::from(u8::MAX) {
+            return Err("a routing key has 255 bytes at most".to_owned());
+        }
+        let AmqpPlan { exchange, persistent, confirms, .. } = &self.settings.amqp;
+        let place = (exchange.as_bytes(), &*topic);
+        amqp::encode_publish(CHANNEL, place, (content, *persistent), self.largest_frame, out);
+        if *confirms {
+            self.flight.push_back(Some(sequence));
+            self.open += 1;
+        }
+        Ok(())
+    }
+
+    fn withdraw(&mut self, sequence: u32) {
+        let Some(place) = self.flight.iter().rposition(|own| *own == Some(sequence)) else { return };
+        self.open -= 1;
+        // What was not sent has no tag: it is always the last one.
+        if place + 1 == self.flight.len() {
+            self.flight.pop_back();
+        } else if let Some(own) = self.flight.get_mut(place) {
+            *own = None;
+        }
+    }
+
+    fn abandon(&mut self) -> Vec<u32> {
+        self.open = 0;
+        self.flight.drain(..).flatten().collect()
+    }
+
+    /// A limit without a limit: it changes nothing, and servers answer it in turn.
+    fn ping(&mut self, out: &mut Vec<u8>) {
+        methods::encode_basic_qos(CHANNEL, out);
+    }
+
+    fn keep_alive(&self) -> Nanos {
+        self.keep_alive
+    }
+
+    fn patience(&self) -> Nanos {
+        if self.is_blocked { LONGEST_BLOCKED } else { self.keep_alive * 4 }
+    }
+
+    fn goodbye(&mut self, _: bool, out: &mut Vec<u8>) {
+        methods::encode_close(out);
+    }
+
+    fn awaited(&self) -> &'static str {
+        match self.phase {
+            Phase::Starting => "what it takes (connection.start)",
+            Phase::Tuning => "the answer to user name and password (connection.tune)",
+            Phase::Opening => "the virtual host (connection.open-ok)",
+            Phase::Channel => "the channel (channel.open-ok)",
+            Phase::Confirming => "confirms (confirm.select-ok)",
+            Phase::Consuming => "the queue and its consumer (basic.consume-ok)",
+            Phase::Ready => "nothing",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! What a protocol of message brokers is to its driver: a session without I/O, bytes in, bytes and meanings out.
+
+use plimsoll_model::Nanos;
+
+/// One client's session. A lost connection ends it; what was in flight is neither repeated nor asked for again.
+pub trait Session: Send {
+    /// What is spoken, for people.
+    const NAME: &'static str;
+
+    /// A connection begins: appends what a client says before the platform says anything.
+    fn begin(&mut self, out: &mut Vec<u8>);
+
+    /// The length of the first frame of what came; `None` until that can be known.
+    ///
+    /// # Errors
+    /// It is no frame, or larger than we take: why, for people.
+    fn frame(&self, bytes: &[u8]) -> Result<Option<usize>, String>;
+
+    /// What a frame means. Appends what is to be said because of it.
+    ///
+    /// # Errors
+    /// The connection is of no use any more.
+    fn receive<'a>(&'a mut self, frame: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure>;
+
+    /// Whether one more message may be under way.
+    fn may_publish(&self) -> bool;
+
+    /// Appends a message.
+    ///
+    /// # Errors
+    /// The platform would not take it: why, for people.
+    fn publish(&mut self, message: Outgoing<'_>, out: &mut Vec<u8>) -> Result<(), String>;
+
+    /// The message that was written last with that number is not sent.
+    fn withdraw(&mut self, sequence: u32);
+
+    /// Takes out the messages whose acknowledgement is awaited, in no particular order.
+    fn abandon(&mut self) -> Vec<u32>;
+
+    /// Appends what the platform answers after all that was said before.
+    fn ping(&mut self, out: &mut Vec<u8>);
+
+    /// After so much silence of its own a client asks whether the platform is there.
+    fn keep_alive(&self) -> Nanos;
+
+    /// After so much silence of the platform that was asked, the connection is given up.
+    fn patience(&self) -> Nanos {
+        self.keep_alive() * 2
+    }
+
+    /// Appends a client's last words on a connection. `ends` asks it to speak for the whole run, which ends.
+    fn goodbye(&mut self, ends: bool, out: &mut Vec<u8>);
+
+    /// What is awaited before the client is ready, for people.
+    fn awaited(&self) -> &'static str;
+}
+
+/// A message to be written.
+#[derive(Debug)]
+pub struct Outgoing<'a> {
+    /// Its number within its device.
+    pub sequence: u32,
+    /// Where it goes, as levels that slashes separate.
+    pub topic: &'a mut [u8],
+    /// What is in it.
+    pub content: &'a [u8],
+}
+
+/// What a frame meant.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Happened<'a> {
+    /// Nothing that matters outside the session.
+    Nothing,
+    /// The platform has let the client in, and something is still to be set up.
+    Accepted,
+    /// The client may publish and, for a subscriber, receive.
+    Ready,
+    /// A part of a delivery that is not whole yet, with so many bytes of its content.
+    Part(usize),
+    /// A message was acknowledged.
+    Acknowledged(u32),
+    /// These messages were acknowledged together.
+    AcknowledgedTogether(&'a [u32]),
+    /// A message was refused, with the platform's reason.
+    Refused(u32, String),
+    /// These messages were refused together.
+    RefusedTogether(&'a [u32], String),
+    /// An acknowledgement that nothing in flight awaits.
+    UnknownAck,
+    /// A delivery, by its content.
+    Delivered(&'a [u8]),
+    /// The answer to a ping.
+    Pong,
+    /// The platform complained, and goes on: what it said, for people.
+    Complaint(String),
+}
+
+/// A connection is of no use any more.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Why, for people.
+    pub reason: String,
+    /// Whether another attempt would end the same way.
+    pub lasting: bool,
+}
+
+impl Failure {
+    /// Something that another attempt may not meet.
+    pub fn passing(reason: impl Into<String>) -> Failure {
+        Failure { reason: reason.into(), lasting: false }
+    }
+
+    /// Something that another attempt would meet, too.
+    pub fn lasting(reason: impl Into<String>) -> Failure {
+        Failure { reason: reason.into(), lasting: true }
+    }
+}

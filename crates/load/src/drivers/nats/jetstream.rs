@@ -1,0 +1,97 @@
+//! Requests to JetStream and its answers, as JSON texts (NATS documentation, "JetStream wire API reference").
+
+use serde_json::{Value, json};
+
+/// How long a consumer without anybody who receives is kept, in nanoseconds: those of a run that was killed go by themselves.
+const INACTIVE: u64 = 300_000_000_000;
+/// How long a message may wait for its acknowledgement, in nanoseconds.
+const LONGEST_WORK: u64 = 3_600_000_000_000;
+/// The code of an error: the stream does not exist.
+const NO_STREAM: u64 = 10_059;
+/// The code of an error: a stream of that name exists and is another one.
+const NAME_IN_USE: u64 = 10_058;
+
+/// The subject and the text of a request that makes a stream for these subjects, or finds that it has been made the same way.
+pub fn create_stream(stream: &str, subject: &str, storage: &str) -> (String, String) {
+    let wanted = json!({ "name": stream, "subjects": [subject], "storage": storage, "num_replicas": 1 });
+    (format!("$JS.API.STREAM.CREATE.{stream}"), wanted.to_string())
+}
+
+/// The subject of a request that removes a stream.
+pub fn delete_stream(stream: &str) -> String {
+    format!("$JS.API.STREAM.DELETE.{stream}")
+}
+
+/// The subject of a request that asks for a stream.
+pub fn stream_info(stream: &str) -> String {
+    format!("$JS.API.STREAM.INFO.{stream}")
+}
+
+/// The subject and the text of a request for a consumer that pushes what is new at a filter to a subject, and awaits the
+/// acknowledgement of each message. With a group, all its members ask for the same one.
+pub fn create_consumer(stream: &str, filter: &str, deliver: &str, group: Option<&str>) -> (String, String) {
+    let mut config = json!({
+        "deliver_subject": deliver,
+        "filter_subject": filter,
+        "deliver_policy": "new",
+        "ack_policy": "explicit",
+        // A platform that waits for acknowledgements would send less than was due without a sign of it.
+        "max_ack_pending": -1,
+        // Who works long on a message would get it again.
+        "ack_wait": LONGEST_WORK,
+        "inactive_threshold": INACTIVE,
+    });
+    let subject = match group {
+        Some(group) => {
+            config["durable_name"] = group.into();
+            config["deliver_group"] = group.into();
+            format!("$JS.API.CONSUMER.DURABLE.CREATE.{stream}.{group}")
+        }
+        None => format!("$JS.API.CONSUMER.CREATE.{stream}"),
+    };
+    (subject, json!({ "stream_name": stream, "config": config }).to_string())
+}
+
+/// Why a request was refused, for people, with what to do where that is known; `None` where it was not.
+pub fn refusal(answer: &[u8]) -> Option<String> {
+    // Nearly all answers are acknowledgements, which name no error.
+    memchr::memmem::find(answer, b"\"error\"")?;
+    let answer: Value = serde_json::from_slice(answer).ok()?;
+    let error = answer.get("error")?;
+    let description = error.get("description").and_then(Value::as_str).unwrap_or("no reason given");
+    let code = error.get("err_code").and_then(Value::as_u64);
+    let advice = match code {
+        Some(NO_STREAM) => "; make the stream before, or write `nats.create_stream: memory`",
+        Some(NAME_IN_USE) => "; write another name at `nats.stream`",
+        _ => "",
+    };
+    let code = code.map(|code| format!(" (code {code})")).unwrap_or_default();
+    Some(format!("{description}{code}{advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_with_what_to_do() {
+        assert_eq!(refusal(br#"{"stream":"S","seq":7}"#), None);
+        let missing =
+            br#"{"type":"x","error":{"code":404,"err_code":10059,"description":"stream not found"}}"#;
+        let told = refusal(missing).unwrap();
+        assert!(told.starts_with("stream not found (code 10059); make the stream before"), "{told}");
+        assert_eq!(refusal(br#"{"error":{}}"#).as_deref(), Some("no reason given"));
+        assert_eq!(refusal(br#"{"error"#), None);
+    }
+
+    #[test]
+    fn members_of_a_group_ask_for_the_same_consumer() {
+        let (subject, text) = create_consumer("S", "a.>", "d.1", Some("g"));
+        assert_eq!(subject, "$JS.API.CONSUMER.DURABLE.CREATE.S.g");
+        let asked: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&asked["config"]["deliver_group"], &asked["stream_name"]), (&"g".into(), &"S".into()));
+        let (subject, text) = create_consumer("S", "a.>", "d.1", None);
+        assert_eq!(subject, "$JS.API.CONSUMER.CREATE.S");
+        assert!(!text.contains("durable_name"));
+    }
+}

@@ -1,0 +1,49 @@
+//! From what is written of AMQP to what is planned.
+
+use super::plan::AmqpPlan;
+use crate::config::{Scenario, Subscribers};
+use crate::context::Context;
+use crate::secret::from_environment;
+
+/// Longest short string of AMQP, bytes (AMQP 0-9-1, section 4.2.5.3).
+const LONGEST: usize = 255;
+
+/// What else a scenario says of subscribers that take turns at a queue.
+fn check_queue(scenario: &Scenario, context: &mut Context<'_>) {
+    let is_shared = match &scenario.population.subscribers {
+        Subscribers::Group(group) => group.share.is_some(),
+        Subscribers::Count(_) => false,
+    };
+    if scenario.amqp.queue.is_some() && scenario.population.subscribers.count() > 1 && !is_shared {
+        let message = "subscribers take turns at a queue, so that each message comes to one of them";
+        let help = "write `subscribers: { count: 2, share: workers }`, with a name of your choice";
+        context.error_with_help("amqp.queue", message, help);
+    }
+}
+
+pub(crate) fn resolve(scenario: &Scenario, context: &mut Context<'_>) -> AmqpPlan {
+    let amqp = &scenario.amqp;
+    check_queue(scenario, context);
+    let texts = [
+        ("virtual_host", Some(&amqp.virtual_host)),
+        ("exchange", Some(&amqp.exchange)),
+        ("queue", amqp.queue.as_ref()),
+    ];
+    for (key, text) in texts {
+        if text.is_some_and(|text| text.len() > LONGEST) {
+            let message = format!("AMQP carries {LONGEST} bytes there at most");
+            context.error(&format!("amqp.{key}"), message);
+        }
+    }
+    let password = amqp.password.as_ref();
+    AmqpPlan {
+        username: amqp.username.clone(),
+        password: password.and_then(|source| from_environment(source, "amqp.password.env", context)),
+        virtual_host: amqp.virtual_host.clone(),
+        exchange: amqp.exchange.clone(),
+        queue: amqp.queue.clone(),
+        persistent: amqp.persistent,
+        confirms: amqp.confirms,
+        in_flight: amqp.in_flight,
+    }
+}
