@@ -112,7 +112,7 @@ pub fn quick(
 /// The section of the user at an address.
 fn section_of(address: &str) -> &'static str {
     let speaks = |scheme: &&str| address.trim_start().starts_with(*scheme);
-    ["nats", "amqp"].into_iter().find(|scheme| speaks(&scheme)).unwrap_or("mqtt")
+    ["nats", "amqp"].into_iter().find(speaks).unwrap_or("mqtt")
 }
 
 /// A scenario that grows from options.
