@@ -5,7 +5,7 @@ use crate::plan::{
     ArrivalsPer, Ask, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, Protocol, QuotaPlan,
     ReceiveRole, ReceiversPlan, RelayPlan, SharePlan, Template, TokenEndpoint,
 };
-use crate::protocols::slice;
+use crate::protocols::{routing, slice};
 use crate::quantity::Quantity;
 use crate::words::{level_of, link_in_words};
 use plimsoll_codec::credentials::hide_query_secrets;
@@ -248,11 +248,8 @@ impl Plan {
             };
             return format!("{count} that observe {} over CoAP{over}", observes.path.text());
         }
-        let as_written = |text: String| match self.protocol().has_dotted_topics() {
-            true => text.replace('/', "."),
-            false => text,
-        };
-        let filters = subscribers.filters.iter().map(|filter| as_written(filter.text()));
+        let filters =
+            subscribers.filters.iter().map(|filter| routing::shown(&filter.text(), self.protocol()));
         let filters: Vec<String> = filters.collect();
         let shared = match &subscribers.share {
             Some(group) => format!(", shared in the group {group}"),

@@ -24,6 +24,20 @@ pub(crate) fn filter_levels(filter: &str, protocol: Protocol) -> String {
     filter.split(['.', '/']).map(level).collect::<Vec<_>>().join("/")
 }
 
+/// Levels of a filter in the words of their protocol, for people.
+pub(crate) fn shown(levels: &str, protocol: Protocol) -> String {
+    if !protocol.has_dotted_topics() {
+        return levels.to_owned();
+    }
+    let rest = if protocol == Protocol::Nats { ">" } else { "#" };
+    let level = |level| match level {
+        "+" => "*",
+        "#" => rest,
+        level => level,
+    };
+    levels.split('/').map(level).collect::<Vec<_>>().join(".")
+}
+
 /// Longest routing key, bytes (AMQP 0-9-1, section 4.2.5.3).
 const LONGEST_KEY: usize = 255;
 
@@ -95,6 +109,8 @@ mod tests {
             assert_eq!(filter_levels(written, Protocol::Nats), levels);
         }
         assert_eq!(filter_levels("a.*.#", Protocol::Amqp), "a/+/#");
+        let shown = |protocol| shown("a/+/#", protocol);
+        assert_eq!([Protocol::Nats, Protocol::Amqp, Protocol::Mqtt].map(shown), ["a.*.>", "a.*.#", "a/+/#"]);
         assert_eq!(
             (levels("a.b", Protocol::Mqtt), filter_levels("a.*", Protocol::Mqtt)),
             ("a.b".into(), "a.*".into())
