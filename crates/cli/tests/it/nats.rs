@@ -168,12 +168,12 @@ fn a_server_that_comes_back_is_connected_to_again() {
     let scenario = format!(
         "name: back\nplatform: {{ profile: existing, address: 'nats://127.0.0.1:{}' }}\n\
          population: {{ devices: 10, subscribers: 1 }}\n\
-         load: {{ levels: [200], hold: 4s, samples: 4, warm_up: 200ms, drain: 3s }}\n\
+         load: {{ levels: [200], hold: 6s, samples: 6, warm_up: 200ms, drain: 3s }}\n\
          objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }}\n",
         server.port
     );
     let run = bench.start(&mut bench.run_command(&scenario));
-    std::thread::sleep(Duration::from_secs(2));
+    bench.await_level(0);
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     let mut again = Command::new("nats-server");
@@ -185,5 +185,5 @@ fn a_server_that_comes_back_is_connected_to_again() {
     let level = run.level(0);
     assert!(count(level, "disconnected") >= 11 && count(level, "reconnects") >= 11, "{level:#}");
     assert!(count(level, "delivered") < count(level, "sent") + count(level, "unsent"), "{level:#}");
-    assert!(count(level, "delivered") > 200, "{level:#}");
+    assert!(count(level, "delivered") > 100, "{level:#}");
 }
