@@ -289,9 +289,19 @@ fn a_kafka_that_was_away_for_ten_seconds_loses_nothing() {
     let _again = kafka(&bench, ports);
     let finished = run.finish().judged();
     exact(&finished, (2, 2990));
-    let (published, notified) = (record(&bench, "published"), record(&bench, "notified"));
-    let expected: Vec<String> =
-        published.iter().flat_map(|marker| [marker.clone(), marker.clone()]).collect();
+    // The server writes its record a while after what it tells of.
+    let written = || {
+        let notified = record(&bench, "notified");
+        let published = record(&bench, "published");
+        let twice = |marker: &String| [marker.clone(), marker.clone()];
+        (notified, published.iter().flat_map(twice).collect::<Vec<String>>())
+    };
+    let begin = Instant::now();
+    let (mut notified, mut expected) = written();
+    while notified.len() < expected.len() && begin.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(200));
+        (notified, expected) = written();
+    }
     assert_eq!(
         notified, expected,
         "each message comes twice, since two subscribers observe, in the order of publishing"
