@@ -9,6 +9,7 @@ pub mod exposition;
 pub mod hiding;
 pub mod http;
 pub mod kafka;
+pub mod levels;
 pub mod lwm2m;
 pub mod marker;
 pub mod mqtt;

@@ -322,22 +322,8 @@ pub fn append_number(mut number: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Turns levels that slashes separate into a subject, as NATS itself does with topics of MQTT.
-pub fn to_subject(levels: &mut [u8]) {
-    for byte in levels.iter_mut().filter(|byte| **byte == b'/') {
-        *byte = b'.';
-    }
-}
-
-/// A topic filter as a filter of subjects: `+` is `*`, and `#` is `>`.
-pub fn filter_of(levels: &str) -> String {
-    let level = |level| match level {
-        "+" => "*",
-        "#" => ">",
-        level => level,
-    };
-    levels.split('/').map(level).collect::<Vec<_>>().join(".")
-}
+/// All that follows, in a filter.
+pub const REST: &str = ">";
 
 /// Why levels are no subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -446,10 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_become_subjects() {
-        let mut topic = b"a/b".to_vec();
-        to_subject(&mut topic);
-        assert_eq!((topic.as_slice(), filter_of("a/+/#").as_str()), (&b"a.b"[..], "a.*.>"));
+    fn what_is_no_subject_is_told() {
         assert_eq!(check_subject("a//b"), Err(SubjectError::EmptyLevel));
         assert_eq!(check_subject("a/b c"), Err(SubjectError::Space));
         assert_eq!(check_subject("a/>"), Err(SubjectError::Wildcard));

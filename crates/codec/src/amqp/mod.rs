@@ -10,6 +10,8 @@ pub use methods::Method;
 
 /// With what a client begins (section 4.2.2).
 pub const PROTOCOL_HEADER: &[u8] = b"AMQP\0\0\x09\x01";
+/// All that follows, in a routing key with wildcards.
+pub const REST: &str = "#";
 /// Bytes of a frame beside its payload: type, channel and size before it, and its end.
 pub const FRAME_OVERHEAD: usize = 8;
 /// Largest payload of a frame that we take; servers have 128 KiB by custom.

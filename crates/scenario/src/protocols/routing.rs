@@ -3,7 +3,9 @@
 
 use crate::context::Context;
 use crate::plan::Protocol;
+use plimsoll_codec::levels::dotted_filter;
 use plimsoll_codec::nats::{SubjectError, check_filter, check_subject};
+use plimsoll_codec::{amqp, nats};
 use plimsoll_template::Template;
 
 /// A subject or a routing key as levels.
@@ -26,16 +28,11 @@ pub(crate) fn filter_levels(filter: &str, protocol: Protocol) -> String {
 
 /// Levels of a filter in the words of their protocol, for people.
 pub(crate) fn shown(levels: &str, protocol: Protocol) -> String {
-    if !protocol.has_dotted_topics() {
-        return levels.to_owned();
+    match protocol {
+        Protocol::Nats => dotted_filter(levels, nats::REST),
+        Protocol::Amqp => dotted_filter(levels, amqp::REST),
+        _ => levels.to_owned(),
     }
-    let rest = if protocol == Protocol::Nats { ">" } else { "#" };
-    let level = |level| match level {
-        "+" => "*",
-        "#" => rest,
-        level => level,
-    };
-    levels.split('/').map(level).collect::<Vec<_>>().join(".")
 }
 
 /// Longest routing key, bytes (AMQP 0-9-1, section 4.2.5.3).

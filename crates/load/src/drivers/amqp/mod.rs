@@ -4,8 +4,6 @@ mod session;
 
 use super::messaging::MessagingDriver;
 use super::{DriverContext, DriverEntry};
-use crate::driver::Client;
-use crate::topology::filters_of;
 use plimsoll_scenario::plan::Protocol;
 use session::{Session, Settings};
 use std::sync::Arc;
@@ -22,13 +20,6 @@ pub type AmqpDriver = MessagingDriver<Session>;
 /// # Errors
 /// The kernel refuses an epoll instance, or certificates cannot be used.
 pub fn driver(context: &DriverContext) -> std::io::Result<AmqpDriver> {
-    let (plan, run) = (&context.plan, context.run);
-    let settings = Arc::new(Settings::new(plan, run));
-    MessagingDriver::new(context, |client| {
-        let filters = match client {
-            Client::Device(_) => Vec::new(),
-            Client::Subscriber(subscriber) => filters_of(plan, run, subscriber),
-        };
-        Session::new(client, &filters, &settings)
-    })
+    let settings = Arc::new(Settings::new(&context.plan, context.run));
+    MessagingDriver::new(context, |client, filters| Session::new(client, filters, &settings))
 }

@@ -1,13 +1,14 @@
 //! The client side of AMQP 0-9-1, without I/O: one channel a connection.
 //!
-//! A device publishes to an exchange under routing keys and awaits confirms, which name messages by their place in the order in which they
-//! were published. A subscriber has a queue of its own that is bound to the exchange, or consumes from one that exists.
+//! A device publishes to an exchange under routing keys and awaits confirms, which name messages by their place in the order
+//! in which they were published. A subscriber has a queue of its own that is bound to the exchange, or consumes from one that exists.
 
 use crate::driver::Client;
 use crate::drivers::messaging::{Failure, Happened, Outgoing};
 use crate::drivers::{messaging, words};
 use plimsoll_codec::amqp::methods::{self, Method, QueueKind, Tuning};
 use plimsoll_codec::amqp::{self, Frame};
+use plimsoll_codec::levels::{dotted_filter, to_dots};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{AmqpPlan, Plan};
 use std::collections::VecDeque;
@@ -27,9 +28,11 @@ const LARGEST_CONTENT: u64 = 2 * 1024 * 1024;
 const KEPT: usize = 64 * 1024;
 /// A row of messages in flight may be that long whatever its first one waits for.
 const SHORT: usize = 1024;
-/// A queue that subscribers share goes after so many milliseconds without any of them: that of a run which was killed goes by itself.
+/// A queue that subscribers share goes after so many milliseconds without any of them: that of a run which was killed goes by
+/// itself.
 const EXPIRES: i32 = 300_000;
-/// The codes of refusals that another attempt meets, too: a wrong user, a host, exchange or queue that is not there, one that is otherwise.
+/// The codes of refusals that another attempt meets, too: a wrong user; a host, exchange or queue that is not there, or is
+/// otherwise.
 const LASTING: [u16; 5] = [402, 403, 404, 406, 530];
 
 /// What all sessions of a run have in common.
@@ -100,12 +103,10 @@ enum Phase {
 impl Session {
     /// A session that was never connected. `filters` are what the client subscribes to, as levels.
     pub fn new(client: Client, filters: &[String], settings: &Arc<Settings>) -> Session {
-        // `#` is the same wildcard, and `*` is the other one.
-        let routing_key = |filter: &String| filter.replace('/', ".").replace('+', "*");
         Session {
             settings: Arc::clone(settings),
             client,
-            filters: filters.iter().map(routing_key).collect(),
+            filters: filters.iter().map(|filter| dotted_filter(filter, amqp::REST)).collect(),
             phase: Phase::Starting,
             largest_frame: LARGEST_FRAME as usize,
             keep_alive: Nanos::from_secs(i64::from(HEARTBEAT) / 2),
@@ -121,23 +122,18 @@ impl Session {
     }
 
     /// The queue of a subscriber, and how it is asked for.
-    fn queue(&self) -> (String, QueueKind) {
+    fn queue(&self, subscriber: u32) -> (String, QueueKind) {
         let Settings { amqp, group, run } = &*self.settings;
-        match (&amqp.queue, group, self.client) {
-            (Some(queue), ..) => (queue.clone(), QueueKind::Existing),
-            (None, Some(group), _) => (format!("plimsoll-{run}-group-{group}"), QueueKind::Shared(EXPIRES)),
-            (None, None, Client::Subscriber(number)) => {
-                (format!("plimsoll-{run}-s{number}"), QueueKind::Exclusive)
-            }
-            (None, None, Client::Device(number)) => {
-                (format!("plimsoll-{run}-d{number}"), QueueKind::Exclusive)
-            }
+        match (&amqp.queue, group) {
+            (Some(queue), _) => (queue.clone(), QueueKind::Existing),
+            (None, Some(group)) => (format!("plimsoll-{run}-group-{group}"), QueueKind::Shared(EXPIRES)),
+            (None, None) => (format!("plimsoll-{run}-s{subscriber}"), QueueKind::Exclusive),
         }
     }
 
     /// Asks for everything that a subscriber needs: answers come in turn, and the last one says that all is there.
-    fn subscribe(&mut self, out: &mut Vec<u8>) {
-        let (queue, kind) = self.queue();
+    fn subscribe(&mut self, subscriber: u32, out: &mut Vec<u8>) {
+        let (queue, kind) = self.queue(subscriber);
         methods::encode_queue_declare(CHANNEL, &queue, kind, out);
         if kind != QueueKind::Existing {
             for filter in &self.filters {
@@ -179,7 +175,7 @@ impl Session {
             }
             (Phase::Channel, Method::ChannelOpened) => {
                 match self.client {
-                    Client::Subscriber(_) => self.subscribe(out),
+                    Client::Subscriber(subscriber) => self.subscribe(subscriber, out),
                     Client::Device(_) if self.settings.amqp.confirms => {
                         methods::encode_confirm_select(CHANNEL, out);
                         self.phase = Phase::Confirming;
@@ -376,9 +372,7 @@ impl messaging::Session for Session {
 
     fn publish(&mut self, message: Outgoing<'_>, out: &mut Vec<u8>) -> Result<(), String> {
         let Outgoing { sequence, topic, content } = message;
-        for byte in topic.iter_mut().filter(|byte| **byte == b'/') {
-            *byte = b'.';
-        }
+        to_dots(topic);
         if topic.len() > usize::from(u8::MAX) {
             return Err("a routing key has 255 bytes at most".to_owned());
         }

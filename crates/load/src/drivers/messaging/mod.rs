@@ -1,5 +1,5 @@
-//! Clients of message brokers: sessions over non-blocking TCP [`connection`]s, one epoll a shard. A protocol brings its [`Session`] and has
-//! the rest from here. (MQTT has connections of its own, which also go over TLS, WebSocket and emulated networks.)
+//! Clients of message brokers: sessions over non-blocking TCP [`connection`]s, one epoll a shard. A protocol brings its
+//! [`Session`] and has the rest from here. (MQTT has connections of its own, which also go over TLS, WebSocket and emulated networks.)
 
 mod connection;
 mod session;
@@ -13,6 +13,7 @@ use super::{DriverContext, Part};
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::share::Share;
+use crate::topology::filters_of;
 use connection::Connection;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::Offline;
@@ -79,13 +80,13 @@ enum Timer {
 }
 
 impl<S: Session> MessagingDriver<S> {
-    /// A driver for the clients of a share, none of them connected yet. `session` makes that of each.
+    /// A driver for the clients of a share, none of them connected yet. `session` makes that of each, with its filters.
     ///
     /// # Errors
-    /// The kernel refuses an epoll instance.
+    /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(
         context: &DriverContext,
-        mut session: impl FnMut(Client) -> S,
+        session: impl Fn(Client, &[String]) -> S,
     ) -> std::io::Result<MessagingDriver<S>> {
         let &DriverContext {
             ref plan,
@@ -98,7 +99,13 @@ impl<S: Session> MessagingDriver<S> {
         let clients: Vec<Client> = share.numbers(plan.devices).map(Client::Device).collect();
         let devices = clients.len();
         let subscribers = of_subscribers.numbers(count).map(Client::Subscriber);
-        let connection = |client| Connection::new(client, session(client), plan.connection.reconnect);
+        let connection = |client| {
+            let filters = match client {
+                Client::Device(_) => Vec::new(),
+                Client::Subscriber(subscriber) => filters_of(plan, run, subscriber),
+            };
+            Connection::new(client, session(client, &filters), plan.connection.reconnect)
+        };
         let connections = clients.into_iter().chain(subscribers).map(connection).collect();
         let io = Io {
             stream: StreamIo::new(context, &plan.connection.transport, READ_SIZE)?,

@@ -1,13 +1,11 @@
-//! The NATS driver: sessions of [`session`] over the connections of [`messaging`](super::messaging). With JetStream a stream keeps the
-//! messages: [`jetstream`] has the texts of its requests and answers.
+//! The NATS driver: sessions of [`session`] over the connections of [`messaging`](super::messaging). With JetStream a stream
+//! keeps the messages: [`jetstream`] has the texts of its requests and answers.
 
 mod jetstream;
 mod session;
 
 use super::messaging::MessagingDriver;
 use super::{DriverContext, DriverEntry};
-use crate::driver::Client;
-use crate::topology::filters_of;
 use plimsoll_scenario::plan::Protocol;
 use session::{Session, Settings};
 use std::sync::Arc;
@@ -24,13 +22,6 @@ pub type NatsDriver = MessagingDriver<Session>;
 /// # Errors
 /// The kernel refuses an epoll instance.
 pub fn driver(context: &DriverContext) -> std::io::Result<NatsDriver> {
-    let (plan, run) = (&context.plan, context.run);
-    let settings = Arc::new(Settings::new(plan, run));
-    MessagingDriver::new(context, |client| {
-        let filters = match client {
-            Client::Device(_) => Vec::new(),
-            Client::Subscriber(subscriber) => filters_of(plan, run, subscriber),
-        };
-        Session::new(client, &filters, &settings)
-    })
+    let settings = Arc::new(Settings::new(&context.plan, context.run));
+    MessagingDriver::new(context, |client, filters| Session::new(client, filters, &settings))
 }

@@ -9,6 +9,7 @@ use crate::driver::Client;
 use crate::drivers::messaging::{Failure, Happened, Outgoing};
 use crate::drivers::{messaging, words};
 use crate::topology::published_by;
+use plimsoll_codec::levels::{dotted_filter, to_dots};
 use plimsoll_codec::nats::{self, Connect, Delivery, Info, Operation};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{NatsPlan, Plan, StreamPlan};
@@ -47,7 +48,7 @@ impl Settings {
         Settings {
             nats: plan.nats.clone(),
             stream: plan.nats.stream.as_ref().map(name),
-            published: nats::filter_of(&published_by(plan, run)),
+            published: dotted_filter(&published_by(plan, run), nats::REST),
             group: plan.subscribers.share.clone(),
             first_device: plan.population.first_device,
             largest_content: plan.largest_content(),
@@ -99,7 +100,7 @@ impl Session {
         Session {
             settings: Arc::clone(settings),
             client,
-            filters: filters.iter().map(|filter| nats::filter_of(filter)).collect(),
+            filters: filters.iter().map(|filter| dotted_filter(filter, nats::REST)).collect(),
             connection: 0,
             inbox: String::new(),
             phase: Phase::Greeting,
@@ -311,7 +312,7 @@ impl messaging::Session for Session {
 
     fn publish(&mut self, message: Outgoing<'_>, out: &mut Vec<u8>) -> Result<(), String> {
         let Outgoing { sequence, topic, content } = message;
-        nats::to_subject(topic);
+        to_dots(topic);
         if self.settings.stream.is_none() {
             nats::encode_publish(topic, None, content, out);
             return Ok(());
