@@ -1,10 +1,12 @@
 //! What resolving needs to know, and where it puts what it finds.
 
+use crate::config::secret::SecretSource;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::environment::Environment;
 use crate::inputs::Feeds;
 use crate::plan::PopulationPlan;
 use crate::populations::part::Part;
+use crate::secret::Secret;
 use crate::tree::Node;
 use plimsoll_template::TemplateError;
 use serde::Serialize;
@@ -28,6 +30,19 @@ impl Context<'_> {
     /// The same with what to do about it.
     pub fn error_with_help(&mut self, path: &str, message: impl Into<String>, help: impl Into<String>) {
         self.found.push(Diagnostic::new(self.root.locate(path), message).help(help));
+    }
+
+    /// The secret of an environment variable, which is reported at a path where it is not set.
+    pub fn secret(&mut self, source: &SecretSource, path: &str) -> Option<Secret> {
+        let found = (self.environment.variable)(&source.env).map(Secret);
+        if found.is_none() {
+            self.error_with_help(
+                path,
+                format!("the environment variable `{}` is not set", source.env),
+                format!("set it before the run: `export {}=...`", source.env),
+            );
+        }
+        found
     }
 
     /// Whether the user wrote something at a path.

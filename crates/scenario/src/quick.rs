@@ -1,5 +1,6 @@
 //! The file-less form: a scenario from the options of a command line, through the same checks as a file.
 
+use crate::address::SCHEMES;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::environment::Environment;
 use crate::matrix::{self, Axis, Matrix};
@@ -110,9 +111,11 @@ pub fn quick(
 }
 
 /// The section of the user at an address.
-fn section_of(address: &str) -> &'static str {
-    let speaks = |scheme: &&str| address.trim_start().starts_with(*scheme);
-    ["nats", "amqp"].into_iter().find(speaks).unwrap_or("mqtt")
+fn section_of(address: &str) -> String {
+    let (name, _) = address.trim_start().split_once("://").unwrap_or_default();
+    let scheme = SCHEMES.iter().find(|scheme| scheme.name == name);
+    let protocol = scheme.map(|scheme| scheme.protocol).filter(|protocol| protocol.has_topics());
+    protocol.unwrap_or_default().key()
 }
 
 /// A scenario that grows from options.
@@ -215,11 +218,10 @@ impl Tree<'_> {
     fn complete(&mut self, address: &Words, axes: &[Axis], environment: &Environment<'_>) {
         let varies = |path: &str| axes.iter().any(|axis| is_within(&axis.key, Some(path)));
         let password = (environment.variable)(PASSWORD_VARIABLE).is_some();
-        for section in ["mqtt", "nats", "amqp"] {
-            let (user, own) = (format!("{section}.username"), format!("{section}.password"));
-            if password && self.root.has(&user) && !self.root.has(&own) {
-                self.set(&format!("{own}.env"), address, text(PASSWORD_VARIABLE, address));
-            }
+        let section = section_of(address.value());
+        let [user, own] = ["username", "password"].map(|key| format!("{section}.{key}"));
+        if password && self.root.has(&user) && !self.root.has(&own) {
+            self.set(&format!("{own}.env"), address, text(PASSWORD_VARIABLE, address));
         }
         if !self.root.has("population.devices") && !varies("population.devices") {
             let diagnostic = Diagnostic::new(&address.span(), "the option `--devices` is missing");

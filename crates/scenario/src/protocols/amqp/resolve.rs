@@ -3,7 +3,6 @@
 use super::plan::AmqpPlan;
 use crate::config::{Scenario, Subscribers};
 use crate::context::Context;
-use crate::secret::from_environment;
 
 /// Longest short string of AMQP, bytes (AMQP 0-9-1, section 4.2.5.3).
 const LONGEST: usize = 255;
@@ -38,7 +37,7 @@ pub(crate) fn resolve(scenario: &Scenario, context: &mut Context<'_>) -> AmqpPla
     let password = amqp.password.as_ref();
     AmqpPlan {
         username: amqp.username.clone(),
-        password: password.and_then(|source| from_environment(source, "amqp.password.env", context)),
+        password: password.and_then(|source| context.secret(source, "amqp.password.env")),
         virtual_host: amqp.virtual_host.clone(),
         exchange: amqp.exchange.clone(),
         queue: amqp.queue.clone(),

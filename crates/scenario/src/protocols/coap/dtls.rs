@@ -2,7 +2,7 @@
 
 use crate::config::{Dtls, Key, Scenario};
 use crate::context::Context;
-use crate::plan::{DtlsPlan, Endpoint, KeyPlan, ProofPlan, Protocol, PskPlan, Secret, Template, TlsPlan};
+use crate::plan::{DtlsPlan, Endpoint, KeyPlan, ProofPlan, Protocol, PskPlan, Template, TlsPlan};
 use std::sync::Arc;
 
 /// Longest identity and key that the handshake carries, in bytes (RFC 4279 sections 2 and 5.3).
@@ -129,17 +129,9 @@ impl Clients {
         let identity = self.compile(identity, identity_path, context);
         let key = match key {
             Key::Text(text) => self.compile(text, key_path, context).map(KeyPlan::Template),
-            Key::Environment(source) => match (context.environment.variable)(&source.env) {
-                Some(value) => Some(KeyPlan::Fixed(Secret(value))),
-                None => {
-                    context.error_with_help(
-                        &format!("{key_path}.env"),
-                        format!("the environment variable `{}` is not set", source.env),
-                        format!("set it before the run: `export {}=...`", source.env),
-                    );
-                    None
-                }
-            },
+            Key::Environment(source) => {
+                context.secret(source, &format!("{key_path}.env")).map(KeyPlan::Fixed)
+            }
         };
         let plan = PskPlan { identity: identity?, key: key? };
         let different = if plan.is_of_each() { self.count.max(1) } else { 1 };

@@ -65,22 +65,12 @@ pub(crate) fn resolve(mqtt: &Mqtt, target: &Template, context: &mut Context<'_>)
 /// The password from the environment; the error was reported.
 fn password(mqtt: &Mqtt, context: &mut Context<'_>) -> Result<Option<Secret>, ()> {
     let Some(source) = &mqtt.password else { return Ok(None) };
-    match (context.environment.variable)(&source.env) {
-        Some(value) if value.len() <= LONGEST_TEXT => Ok(Some(Secret(value))),
-        Some(_) => {
-            context
-                .error("mqtt.password.env", "the password is longer than the 65535 bytes that MQTT carries");
-            Err(())
-        }
-        None => {
-            context.error_with_help(
-                "mqtt.password.env",
-                format!("the environment variable `{}` is not set", source.env),
-                format!("set it before the run: `export {}=...`", source.env),
-            );
-            Err(())
-        }
+    let password = context.secret(source, "mqtt.password.env").ok_or(())?;
+    if password.0.len() > LONGEST_TEXT {
+        context.error("mqtt.password.env", "the password is longer than the 65535 bytes that MQTT carries");
+        return Err(());
     }
+    Ok(Some(password))
 }
 
 /// Whether a device awaits the acknowledgements of what it publishes, so that only so many are in flight.

@@ -4,7 +4,6 @@ use super::config::{Nats, Storage};
 use super::plan::{NatsPlan, StreamPlan};
 use crate::config::secret::SecretSource;
 use crate::context::Context;
-use crate::secret::from_environment;
 
 pub(crate) fn resolve(nats: &Nats, context: &mut Context<'_>) -> NatsPlan {
     if nats.password.is_some() && nats.username.is_none() {
@@ -29,9 +28,8 @@ pub(crate) fn resolve(nats: &Nats, context: &mut Context<'_>) -> NatsPlan {
         Storage::Memory => "memory",
         Storage::File => "file",
     });
-    let mut secret = |source: &Option<SecretSource>, key| {
-        source.as_ref().and_then(|source| from_environment(source, key, context))
-    };
+    let mut secret =
+        |source: &Option<SecretSource>, key| source.as_ref().and_then(|source| context.secret(source, key));
     let has_stream = nats.stream.is_some() || storage.is_some();
     NatsPlan {
         username: nats.username.clone(),
