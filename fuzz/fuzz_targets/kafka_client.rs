@@ -10,8 +10,10 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(Some(answer)) => answer.body,
         _ => bytes,
     };
-    let _ = (kafka::partitions(body), kafka::created_topic(body), kafka::producer(body));
-    let _ = (kafka::produced(body), kafka::offset(body), batch::read(bytes, &mut |_| ()));
+    let _ = (kafka::cluster(body), kafka::created_topic(body), kafka::producer(body));
+    let _ = (kafka::joined(body), kafka::share(body), kafka::read_up_to(body), kafka::committed(body));
+    let _ = (kafka::mechanisms(body), kafka::authenticated(body), kafka::produced_record(body));
+    let _ = (kafka::produced(body), kafka::offsets(body), batch::read(bytes, &mut |_| ()));
     for fetched in kafka::fetched(body).into_iter().flatten() {
         let _ = batch::read(fetched.batches, &mut |_| ());
     }

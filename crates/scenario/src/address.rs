@@ -22,11 +22,19 @@ pub enum Protocol {
     Nats,
     /// AMQP 0-9-1, as RabbitMQ speaks it.
     Amqp,
+    /// Kafka.
+    Kafka,
+}
+
+/// What is spoken at an address by its scheme, unless something else is said; `None` where it has none that is known.
+pub fn protocol_of(address: &str) -> Option<Protocol> {
+    let (name, _) = address.trim_start().split_once("://")?;
+    SCHEMES.iter().find(|scheme| scheme.name == name).map(|scheme| scheme.protocol)
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 9] = [
+    pub const ALL: [Protocol; 10] = [
         Protocol::Mqtt,
         Protocol::Http,
         Protocol::Coap,
@@ -36,6 +44,7 @@ impl Protocol {
         Protocol::Lwm2m,
         Protocol::Nats,
         Protocol::Amqp,
+        Protocol::Kafka,
     ];
 
     /// The protocol that its addresses name: LwM2M is spoken over CoAP.
@@ -69,7 +78,7 @@ impl Protocol {
 
     /// Whether messages go to topics that subscribers filter.
     pub fn has_topics(self) -> bool {
-        matches!(self, Protocol::Mqtt | Protocol::Nats | Protocol::Amqp)
+        matches!(self, Protocol::Mqtt | Protocol::Nats | Protocol::Amqp | Protocol::Kafka)
     }
 
     /// Whether dots separate the levels of its topics.
@@ -96,6 +105,7 @@ impl std::fmt::Display for Protocol {
             Protocol::Lwm2m => "LwM2M",
             Protocol::Nats => "NATS",
             Protocol::Amqp => "AMQP 0-9-1",
+            Protocol::Kafka => "Kafka",
         })
     }
 }
@@ -130,7 +140,7 @@ const SECURED_WEBSOCKET: Wire = Wire { tls: true, websocket: true };
 
 /// All schemes, in the order in which people are told of them. What is spoken over a WebSocket is MQTT unless the scenario says
 /// otherwise.
-pub(crate) const SCHEMES: [Scheme; 14] = [
+pub(crate) const SCHEMES: [Scheme; 16] = [
     Scheme { name: "mqtt", protocol: Protocol::Mqtt, wire: CLEAR, port: 1883, has_path: false },
     Scheme { name: "mqtts", protocol: Protocol::Mqtt, wire: SECURED, port: 8883, has_path: false },
     Scheme { name: "ws", protocol: Protocol::Mqtt, wire: WEBSOCKET, port: 80, has_path: true },
@@ -144,6 +154,9 @@ pub(crate) const SCHEMES: [Scheme; 14] = [
     Scheme { name: "nats", protocol: Protocol::Nats, wire: CLEAR, port: 4222, has_path: false },
     Scheme { name: "amqp", protocol: Protocol::Amqp, wire: CLEAR, port: 5672, has_path: false },
     Scheme { name: "amqps", protocol: Protocol::Amqp, wire: SECURED, port: 5671, has_path: false },
+    Scheme { name: "kafka", protocol: Protocol::Kafka, wire: CLEAR, port: 9092, has_path: false },
+    // Brokers have no port by custom for that.
+    Scheme { name: "kafkas", protocol: Protocol::Kafka, wire: SECURED, port: 9093, has_path: false },
     // Nobody has assigned a port; this is the first of work E.
     Scheme { name: "gateway", protocol: Protocol::Gateway, wire: CLEAR, port: 5000, has_path: true },
 ];

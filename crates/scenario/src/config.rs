@@ -23,6 +23,7 @@ pub(crate) use crate::protocols::amqp::config::Amqp;
 pub(crate) use crate::protocols::coap::config::{Coap, Dtls, Key};
 pub(crate) use crate::protocols::gateway::config::Gateway;
 pub(crate) use crate::protocols::http::config::Http;
+pub(crate) use crate::protocols::kafka::config::Kafka;
 pub(crate) use crate::protocols::lwm2m::config::Lwm2m;
 pub(crate) use crate::protocols::mqtt::config::{Mqtt, ProtocolVersion};
 pub(crate) use crate::protocols::mqtt::qos::QosLevel;
@@ -94,6 +95,9 @@ pub(crate) struct Scenario {
     /// How devices and subscribers speak AMQP 0-9-1.
     #[serde(default, skip_serializing_if = "Amqp::is_default")]
     pub amqp: Amqp,
+    /// How devices and subscribers speak Kafka.
+    #[serde(default, skip_serializing_if = "Kafka::is_default")]
+    pub kafka: Kafka,
     /// How devices and subscribers speak NATS.
     #[serde(default, skip_serializing_if = "Nats::is_default")]
     pub nats: Nats,

@@ -10,11 +10,12 @@ pub use plimsoll_model::search::SearchTerms;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::sync::Arc;
 
-pub use crate::address::{Endpoint, Protocol, Wire};
+pub use crate::address::{Endpoint, Protocol, Wire, protocol_of};
 pub use crate::protocols::amqp::plan::AmqpPlan;
 pub use crate::protocols::coap::plan::{CoapPlan, DtlsPlan, KeyPlan, ProofPlan, PskPlan};
 pub use crate::protocols::gateway::plan::GatewayPlan;
 pub use crate::protocols::http::plan::HttpPlan;
+pub use crate::protocols::kafka::plan::{Acks, KafkaPlan};
 pub use crate::protocols::lwm2m::plan::{BOOTSTRAP_PORT, Change, Lwm2mPlan, ResourcePlan, ValuePlan};
 pub use crate::protocols::mqtt::plan::MqttPlan;
 pub use crate::protocols::mqtt::session::plan::{SessionPlan, WillPlan};
@@ -82,6 +83,8 @@ pub struct Plan {
     pub lwm2m: Lwm2mPlan,
     /// How devices and subscribers speak AMQP 0-9-1.
     pub amqp: AmqpPlan,
+    /// How devices and subscribers speak Kafka.
+    pub kafka: KafkaPlan,
     /// How devices and subscribers speak NATS.
     pub nats: NatsPlan,
     /// How devices are polled by a gateway.

@@ -83,6 +83,15 @@ pub struct Component {
     pub cost_per_month: Option<f64>,
 }
 
+impl Profile {
+    /// What its devices speak unless the scenario chooses another mapping; `None` leaves that to an address.
+    pub fn device_protocol(&self) -> Option<Protocol> {
+        let chosen = self.mapping.as_ref().and_then(|name| self.mappings.get(name));
+        let of = |roles: &Roles| roles.device.as_ref().map(|device| device.speaks.0);
+        chosen.and_then(of).or_else(|| of(&self.roles))
+    }
+}
+
 impl Component {
     /// All that it is told, in which ports may stand.
     pub fn texts(&self) -> impl Iterator<Item = &String> {

@@ -1,6 +1,6 @@
 //! The file-less form: a scenario from the options of a command line, through the same checks as a file.
 
-use crate::address::SCHEMES;
+use crate::address::protocol_of;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::environment::Environment;
 use crate::matrix::{self, Axis, Matrix};
@@ -112,9 +112,7 @@ pub fn quick(
 
 /// The section of the user at an address.
 fn section_of(address: &str) -> String {
-    let (name, _) = address.trim_start().split_once("://").unwrap_or_default();
-    let scheme = SCHEMES.iter().find(|scheme| scheme.name == name);
-    let protocol = scheme.map(|scheme| scheme.protocol).filter(|protocol| protocol.has_topics());
+    let protocol = protocol_of(address).filter(|protocol| protocol.has_topics());
     protocol.unwrap_or_default().key()
 }
 

@@ -6,7 +6,8 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::{file, say};
 use clap::Args;
-use plimsoll_scenario::{Environment, SourceFile, matrix, scenario_schema};
+use plimsoll_scenario::plan::{Protocol, protocol_of};
+use plimsoll_scenario::{Environment, SourceFile, matrix, profile, scenario_schema};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -72,8 +73,7 @@ impl Answers {
 
     /// Whether there may be subscribers: a user of a protocol without topics has none without a profile.
     fn may_subscribe(&self) -> bool {
-        !self.name_address()
-            || ["mqtt", "nats", "amqp"].iter().any(|scheme| self.platform.starts_with(scheme))
+        !self.name_address() || protocol_of(&self.platform).is_some_and(Protocol::has_topics)
     }
 }
 
@@ -224,7 +224,11 @@ fn scenario(name: &str, answers: &Answers, has_schema: bool, subscribes: bool) -
         }
         None => format!("[{}]", quoted(rate)),
     };
-    let speaks_mqtt = !["nats", "amqp"].iter().any(|scheme| answers.platform.starts_with(scheme));
+    let spoken = match runs_already {
+        true => protocol_of(&answers.platform),
+        false => profile(&answers.platform).and_then(|own| own.device_protocol()),
+    };
+    let speaks_mqtt = spoken.is_none_or(|protocol| protocol == Protocol::Mqtt);
     let mqtt = match subscribes && speaks_mqtt {
         true => "mqtt:\n  qos: 1                       # 0, 1 or 2; at 0 nothing is acknowledged\n\n",
         false => "",

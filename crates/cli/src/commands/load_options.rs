@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use clap::Args;
 use plimsoll_codec::credentials::hide_credentials;
-use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::plan::{Plan, Protocol, protocol_of};
 use plimsoll_scenario::{Environment, Matrix, Override, QuickOptions, SourceFile, matrix, quick};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ pub struct LoadOptions {
     /// MQTT version: 3.1.1 or 5
     #[arg(long, value_name = "VERSION", help_heading = WITHOUT_FILE)]
     mqtt: Option<String>,
-    /// User name for MQTT, NATS or AMQP; the password comes from the environment variable PLIMSOLL_PASSWORD
+    /// User name for MQTT, NATS, AMQP or Kafka; the password comes from the environment variable PLIMSOLL_PASSWORD
     #[arg(long, value_name = "NAME", help_heading = WITHOUT_FILE)]
     username: Option<String>,
     /// File with the authority that signed the platform's certificate (TLS)
@@ -137,7 +137,7 @@ impl LoadOptions {
             if small.search.is_none() {
                 small.rate.get_or_insert_with(|| "1".to_owned());
             }
-            let receives = ["mqtt", "ws", "nats", "amqp"].iter().any(|scheme| small.what.starts_with(scheme));
+            let receives = protocol_of(&small.what).is_some_and(Protocol::has_topics);
             if receives && small.protocol.is_none() {
                 small.subscribers.get_or_insert_with(|| "1".to_owned());
             }

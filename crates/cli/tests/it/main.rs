@@ -33,6 +33,8 @@ mod http_service;
 mod init;
 mod iota_json;
 mod iota_lwm2m;
+mod kafka;
+mod kafka_broker;
 mod leshan;
 mod libcoap;
 mod live;

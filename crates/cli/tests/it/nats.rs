@@ -97,12 +97,12 @@ fn another_client_counts_the_same_and_the_stream_goes_with_the_run() {
     let server = Server::begin(&bench, "");
     let witness = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/stand_ins/nats_witness.py");
     let address = format!("nats://127.0.0.1:{}", server.port);
-    let mut witness = Command::new("nats-python")
+    let mut witness = Command::new("brokers-python")
         .arg(witness)
         .args([&address, "plimsoll.>"])
         .stdout(Stdio::piped())
         .spawn()
-        .expect("nats-python is installed by scripts/peers");
+        .expect("brokers-python is installed by scripts/peers");
     let mut output = BufReader::new(witness.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();

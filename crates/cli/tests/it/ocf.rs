@@ -1,7 +1,8 @@
 //! A cloud for devices of OCF, by the targets that come along: the ledger is exact over two interfaces, also through a real Kafka, and
 //! through one that was away.
 
-use crate::harness::{Bench, Finished, count, kill};
+use crate::harness::{Bench, Finished, count};
+use crate::kafka_broker::{KafkaBroker, Ports};
 use crate::tls;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -9,7 +10,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -140,32 +141,6 @@ impl Running {
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
-}
-
-/// A broker of Kafka, whose folder outlives it.
-fn kafka(bench: &Bench, (port, quorum): (u16, u16)) -> Running {
-    let settings = format!(
-        "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:{quorum}\n\
-         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{quorum}\n\
-         listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
-         controller.listener.names=CONTROLLER\nlog.dirs={}\nnum.partitions=1\noffsets.topic.replication.factor=1\n\
-         auto.create.topics.enable=false\n",
-        bench.path("kafka").display()
-    );
-    let settings = bench.write("kraft.properties", &settings);
-    let mut command = Command::new("kafka-broker");
-    command.arg(settings).env("JAVA_OPTS", "-Xmx256m").stdout(Stdio::null()).stderr(Stdio::null());
-    let running = Running(command.spawn().expect("kafka-broker is installed by scripts/test"));
-    let end = Instant::now() + Duration::from_secs(60);
-    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-        assert!(Instant::now() < end, "Kafka does not start");
-        thread::sleep(Duration::from_millis(50));
-    }
-    running
-}
-
 /// The five servers, and where devices and subscribers connect.
 struct Cloud {
     _running: Vec<Running>,
@@ -270,9 +245,9 @@ fn record(bench: &Bench, what: &str) -> Vec<String> {
 #[ignore = "acceptance: kafka"]
 fn a_kafka_that_was_away_for_ten_seconds_loses_nothing() {
     let bench = Bench::new();
-    let ports = (free_port(), free_port());
-    let broker = kafka(&bench, ports);
-    let at = format!("127.0.0.1:{}", ports.0);
+    let ports = Ports::free();
+    let broker = KafkaBroker::start(&bench, ports);
+    let at = ports.address();
     let cloud = Cloud::start(&bench, &["queue", "--kafka", &at, "--record", "queue.csv"]);
     let (devices, port) = (&cloud.devices, cloud.controllers.rsplit(':').next().unwrap());
     let platform = format!(
@@ -283,10 +258,10 @@ fn a_kafka_that_was_away_for_ten_seconds_loses_nothing() {
     let run = bench.start(&mut bench.run_command(&text.replace("drain: 5s", "drain: 60s")));
     bench.await_level(0);
     thread::sleep(Duration::from_secs(5));
-    kill(broker.0.id());
+    // Without a chance to close anything.
     drop(broker);
     thread::sleep(Duration::from_secs(10));
-    let _again = kafka(&bench, ports);
+    let _again = KafkaBroker::start(&bench, ports);
     let finished = run.finish().judged();
     exact(&finished, (2, 2990));
     // The server writes its record a while after what it tells of.

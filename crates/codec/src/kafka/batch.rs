@@ -1,17 +1,17 @@
 //! Record batches, version 2: how records lie in requests, answers and logs.
 
 use super::crc32c;
-use super::fields::{Malformed, Reader, varint};
+use super::fields::{Malformed, Reader, varint, varint_length};
 
 /// Bytes before those that the length counts, and before those that the checksum is of.
-const BEFORE_LENGTH: usize = 12;
-const BEFORE_CHECKED: usize = 21;
+pub(super) const BEFORE_LENGTH: usize = 12;
+pub(super) const BEFORE_CHECKED: usize = 21;
 /// The version of these batches.
-const MAGIC: i8 = 2;
+pub(super) const MAGIC: i8 = 2;
 /// Of the attributes: how the records are compressed.
-const COMPRESSION: i16 = 7;
+pub(super) const COMPRESSION: i16 = 7;
 /// Of the attributes: records of the broker's own.
-const CONTROL: i16 = 0x20;
+pub(super) const CONTROL: i16 = 0x20;
 
 /// Who produced records, so that a broker knows those that come again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,15 @@ pub struct Producer {
 /// No producer: records that come again are stored again.
 pub const NOBODY: Producer = Producer { id: -1, epoch: -1 };
 
+/// A record to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its key.
+    pub key: Option<&'a [u8]>,
+    /// Its value.
+    pub value: &'a [u8],
+}
+
 /// A record that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -36,15 +45,15 @@ pub struct Record<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// Appends a batch of values without keys, of which the first has that sequence of the producer; `at` is in milliseconds since 1970.
+/// Appends a batch of records, of which the first has that sequence of the producer; `at` is in milliseconds since 1970.
 pub fn write<'a>(
-    values: impl ExactSizeIterator<Item = &'a [u8]>,
+    records: impl ExactSizeIterator<Item = Entry<'a>>,
     (producer, sequence): (Producer, i32),
     at: i64,
     out: &mut Vec<u8>,
 ) {
     let begin = out.len();
-    let count = values.len() as i32;
+    let count = records.len() as i32;
     out.extend(0_i64.to_be_bytes());
     // Length and checksum are put in at the end.
     out.extend([0; 4]);
@@ -59,18 +68,21 @@ pub fn write<'a>(
     out.extend(producer.epoch.to_be_bytes());
     out.extend(sequence.to_be_bytes());
     out.extend(count.to_be_bytes());
-    let mut record = Vec::new();
-    for (number, value) in values.enumerate() {
-        record.clear();
-        record.push(0);
-        varint(0, &mut record);
-        varint(number as i64, &mut record);
-        varint(-1, &mut record);
-        varint(value.len() as i64, &mut record);
-        record.extend_from_slice(value);
-        varint(0, &mut record);
-        varint(record.len() as i64, out);
-        out.extend_from_slice(&record);
+    for (number, Entry { key, value }) in records.enumerate() {
+        let number = number as i64;
+        let key_length = key.map_or(-1, |key| key.len() as i64);
+        let of_lengths = [0, number, key_length, value.len() as i64, 0].map(varint_length);
+        // Before the fields there are attributes; what follows them says that there are no headers.
+        let length = 1 + of_lengths.iter().sum::<usize>() + key.map_or(0, <[u8]>::len) + value.len();
+        varint(length as i64, out);
+        out.push(0);
+        varint(0, out);
+        varint(number, out);
+        varint(key_length, out);
+        out.extend_from_slice(key.unwrap_or_default());
+        varint(value.len() as i64, out);
+        out.extend_from_slice(value);
+        varint(0, out);
     }
     let length = (out.len() - begin - BEFORE_LENGTH) as i32;
     let checksum = crc32c(out.get(begin + BEFORE_CHECKED..).unwrap_or_default());
@@ -122,19 +134,24 @@ fn batch<'a>(base: i64, body: &'a [u8], taker: &mut dyn FnMut(Record<'a>)) -> Re
         return Err(Malformed);
     }
     for _ in 0..count {
-        let length = usize::try_from(reader.varint()?).map_err(|_| Malformed)?;
-        let mut record = Reader::new(reader.take(length)?);
-        let _attributes = record.i8()?;
-        let _time = record.varint()?;
-        let offset = base.checked_add(record.varint()?).ok_or(Malformed)?;
-        let mut field = || match usize::try_from(record.varint()?) {
-            Ok(length) => record.take(length).map(Some),
-            Err(_) => Ok(None),
-        };
-        let (key, value) = (field()?, field()?);
-        taker(Record { offset, key, value });
+        taker(record(base, &mut reader)?);
     }
     Ok(next)
+}
+
+/// Reads a record of a batch that begins at that offset.
+pub(super) fn record<'a>(base: i64, reader: &mut Reader<'a>) -> Result<Record<'a>, Malformed> {
+    let length = usize::try_from(reader.varint()?).map_err(|_| Malformed)?;
+    let mut record = Reader::new(reader.take(length)?);
+    let _attributes = record.i8()?;
+    let _time = record.varint()?;
+    let offset = base.checked_add(record.varint()?).ok_or(Malformed)?;
+    let mut field = || match usize::try_from(record.varint()?) {
+        Ok(length) => record.take(length).map(Some),
+        Err(_) => Ok(None),
+    };
+    let (key, value) = (field()?, field()?);
+    Ok(Record { offset, key, value })
 }
 
 #[cfg(test)]
@@ -144,7 +161,8 @@ mod tests {
 
     fn written(values: &[&[u8]]) -> Vec<u8> {
         let mut out = Vec::new();
-        write(values.iter().copied(), (Producer { id: 5, epoch: 0 }, 7), 1_700_000_000_000, &mut out);
+        let records = values.iter().map(|value| Entry { key: None, value });
+        write(records, (Producer { id: 5, epoch: 0 }, 7), 1_700_000_000_000, &mut out);
         out
     }
 
@@ -169,6 +187,15 @@ mod tests {
         two.extend_from_slice(&bytes[..bytes.len() - 1]);
         assert_eq!(records(&two), Ok((expected, Some(3))));
         assert_eq!(records(&bytes[..11]), Ok((Vec::new(), None)));
+    }
+
+    #[test]
+    fn keys_go_with_their_records() {
+        let mut out = Vec::new();
+        write([Entry { key: Some(b"k"), value: b"v" }].into_iter(), (NOBODY, -1), 5, &mut out);
+        let mut all = Vec::new();
+        read(&out, &mut |record| all.push(record)).unwrap();
+        assert_eq!(all, [Record { offset: 0, key: Some(b"k"), value: Some(b"v") }]);
     }
 
     #[test]

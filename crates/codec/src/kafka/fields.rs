@@ -130,6 +130,23 @@ pub fn null_text(out: &mut Vec<u8>) {
     out.extend((-1_i16).to_be_bytes());
 }
 
+/// Appends bytes.
+pub fn bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    count(bytes.len(), out);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends what is written by that, with its length in 32 bits before it.
+pub fn sized(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let begin = out.len();
+    out.extend([0; 4]);
+    write(out);
+    let length = (out.len() - begin - 4) as i32;
+    if let Some(place) = out.get_mut(begin..begin + 4) {
+        place.copy_from_slice(&length.to_be_bytes());
+    }
+}
+
 /// Appends how many items an array has.
 pub fn count(count: usize, out: &mut Vec<u8>) {
     out.extend((count as i32).to_be_bytes());
@@ -143,6 +160,12 @@ pub fn varint(value: i64, out: &mut Vec<u8>) {
         rest >>= 7;
     }
     out.push(rest as u8);
+}
+
+/// How many bytes [`varint`] appends.
+pub fn varint_length(value: i64) -> usize {
+    let bits = 64 - (value << 1 ^ value >> 63).leading_zeros() as usize;
+    bits.div_ceil(7).max(1)
 }
 
 #[cfg(test)]
@@ -166,6 +189,7 @@ mod tests {
             let mut out = Vec::new();
             varint(value, &mut out);
             prop_assert_eq!(Reader::new(&out).varint(), Ok(value));
+            prop_assert_eq!(varint_length(value), out.len());
         }
 
         #[test]

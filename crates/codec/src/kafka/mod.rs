@@ -1,14 +1,23 @@
-//! The protocol of Kafka as far as a client of one broker needs it: topics, records in, records out. Versions without compact fields,
+//! The protocol of Kafka as far as clients need it: topics, records in, records out, consumer groups. Versions without compact fields,
 //! which brokers from 2.1 to 4.x speak (<https://kafka.apache.org/protocol>).
 
 pub mod batch;
 mod fields;
+mod groups;
+mod login;
 mod requests;
+pub mod streamed;
 
 pub use fields::{Malformed, Reader};
+pub use groups::{
+    Joined, Member, alive, commit, committed, committed_offsets, coordinator, find_coordinator, heartbeat,
+    join_group, joined, leave_group, read_up_to, share, shared_out, sync_group,
+};
+pub use login::{authenticated, mechanisms, sasl_handshake, sasl_plain};
 pub use requests::{
-    Fetched, Offset, Partition, Produced, create_topic, created_topic, fetch, fetched, init_producer,
-    latest_offset, metadata, offset, partitions, produce, produced, producer,
+    Acks, Cluster, Fetched, Node, Offset, Partition, Position, Produced, cluster, create_topic,
+    created_topic, delete_topic, fetch, fetched, init_producer, latest_offsets, metadata, offsets, produce,
+    produce_record, produced, produced_record, producer,
 };
 
 /// Errors by their numbers, those that a client treats in their own ways.
@@ -36,10 +45,57 @@ pub mod error {
     /// The broker does not know the producer.
     pub const UNKNOWN_PRODUCER: i16 = 59;
 
+    /// The record is larger than the broker takes.
+    pub const MESSAGE_TOO_LARGE: i16 = 10;
+    /// The broker looks for who looks after the group.
+    pub const COORDINATOR_NOT_AVAILABLE: i16 = 15;
+    /// Another broker looks after the group.
+    pub const NOT_COORDINATOR: i16 = 16;
+    /// The group was shared out again since.
+    pub const ILLEGAL_GENERATION: i16 = 22;
+    /// The group does not know the member.
+    pub const UNKNOWN_MEMBER: i16 = 25;
+    /// The group is shared out again.
+    pub const REBALANCE_IN_PROGRESS: i16 = 27;
+    /// The broker knows no such way to say who one is.
+    pub const UNSUPPORTED_MECHANISM: i16 = 33;
+    /// The broker does not let the user in.
+    pub const AUTHENTICATION_FAILED: i16 = 58;
+
+    /// What an error means, for people.
+    pub fn told(error: i16) -> String {
+        let known = match error {
+            OFFSET_OUT_OF_RANGE => "the offset is not kept any more",
+            UNKNOWN_TOPIC => "there is no such topic or partition",
+            LEADER_NOT_AVAILABLE => "no broker leads the partition at present",
+            NOT_LEADER => "another broker leads the partition",
+            REQUEST_TIMED_OUT => "the brokers did not keep it in time",
+            MESSAGE_TOO_LARGE => "the record is larger than the broker takes (message.max.bytes)",
+            NOT_COORDINATOR => "another broker looks after the group",
+            COORDINATOR_NOT_AVAILABLE => "no broker looks after the group at present",
+            17 => "that is no name of a topic",
+            NOT_ENOUGH_REPLICAS | 20 => "too few brokers have a copy (min.insync.replicas)",
+            29 => "the user may not use the topic",
+            30 => "the user may not use the group",
+            31 => "the user may not use the cluster",
+            35 => "the broker speaks no version of this request that is spoken here",
+            37 => "the number of partitions is not possible",
+            38 => "there are fewer brokers than copies are wanted",
+            41 => "another broker is the controller",
+            44 => "a policy of the broker forbids it",
+            56 => "the broker's disk failed",
+            AUTHENTICATION_FAILED => "user name or password is wrong",
+            87 => "the record is not as the topic demands",
+            _ => return format!("error {error} of Kafka"),
+        };
+        format!("{known} (error {error} of Kafka)")
+    }
+
     /// Whether the same may succeed a little later.
     pub fn is_passing(error: i16) -> bool {
         // The numbers are those of brokers, replicas and coordinators that are not there at present.
-        let is_of_others = matches!(error, 8 | 9 | 13..=16);
+        // So are those of a disk that failed and of a listener that is not there yet.
+        let is_of_others = matches!(error, 8 | 9 | 13..=16 | 56 | 72);
         is_of_others
             || matches!(
                 error,
@@ -79,6 +135,11 @@ pub fn answer(bytes: &[u8], most: usize) -> Result<Option<Answer<'_>>, Malformed
 
 /// CRC-32C (Castagnoli), by which record batches are checked.
 pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc32c_behind(0, bytes)
+}
+
+/// The same of bytes that lie behind others, which have that one.
+pub fn crc32c_behind(before: u32, bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let (mut table, mut at) = ([0; 256], 0);
         while at < 256 {
@@ -94,12 +155,46 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     };
     let step =
         |crc: u32, byte: &u8| crc >> 8 ^ TABLE.get((crc as u8 ^ byte) as usize).copied().unwrap_or_default();
-    !bytes.iter().fold(!0, step)
+    !bytes.iter().fold(!before, step)
+}
+
+/// The partition of records with that key, of so many, where Java's client puts them.
+pub fn partition_of(key: &[u8], partitions: i32) -> i32 {
+    (murmur2(key) & i32::MAX.cast_unsigned()).cast_signed().checked_rem(partitions).unwrap_or_default()
+}
+
+/// MurmurHash2 with the seed that clients of Kafka use.
+fn murmur2(bytes: &[u8]) -> u32 {
+    const MULTIPLIER: u32 = 0x5bd1_e995;
+    let mut hash = 0x9747_b28c ^ bytes.len() as u32;
+    let (words, rest) = bytes.as_chunks::<4>();
+    for word in words {
+        let mixed = u32::from_le_bytes(*word).wrapping_mul(MULTIPLIER);
+        hash = hash.wrapping_mul(MULTIPLIER) ^ (mixed ^ mixed >> 24).wrapping_mul(MULTIPLIER);
+    }
+    if !rest.is_empty() {
+        let shifted = rest.iter().zip([0, 8, 16]).map(|(byte, shift)| u32::from(*byte) << shift);
+        hash = (hash ^ shifted.fold(0, |all, own| all | own)).wrapping_mul(MULTIPLIER);
+    }
+    hash = (hash ^ hash >> 13).wrapping_mul(MULTIPLIER);
+    hash ^ hash >> 15
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Values that other clients of Kafka test for, too.
+    #[test]
+    fn keys_lie_where_other_clients_put_them() {
+        let known = [("21", -973_932_308), ("foobar", -790_332_482), ("abc", 479_470_107)];
+        for (key, hash) in known {
+            assert_eq!(murmur2(key.as_bytes()).cast_signed(), hash, "{key}");
+        }
+        assert_eq!(murmur2(b"a-little-bit-long-string").cast_signed(), -985_981_536);
+        assert_eq!(partition_of(b"foobar", 8), (-790_332_482_i32 & i32::MAX) % 8);
+        assert_eq!(partition_of(b"foobar", 0), 0);
+    }
 
     /// RFC 3720 appendix B.4.
     #[test]
@@ -107,6 +202,7 @@ mod tests {
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+        assert_eq!(crc32c_behind(crc32c(b"1234"), b"56789"), 0xe306_9283);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod context;
 mod entry;
 pub mod gateway;
 pub mod http;
+pub mod kafka;
 pub mod lwm2m;
 pub mod messaging;
 pub mod mqtt;
@@ -47,6 +48,7 @@ pub static DRIVERS: &[DriverEntry] = &[
     lwm2m::ENTRY,
     nats::ENTRY,
     amqp::ENTRY,
+    kafka::ENTRY,
 ];
 
 /// The row of a protocol.

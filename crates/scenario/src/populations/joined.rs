@@ -42,6 +42,7 @@ pub(crate) fn join(
     }
     check_roles(&plans, context);
     check_streams(&plans, context);
+    check_topics(&plans, context);
     find_markers(&mut plans);
     match_filters(&mut plans, context);
     check_markers(&plans, context);
@@ -129,6 +130,27 @@ fn check_streams(plans: &[Plan], context: &mut Context<'_>) {
             "a stream is made for one population with its own subscribers, and this run has several";
         let help = "make the stream before the run, and write its name at `nats.stream`";
         context.error_with_help("nats.create_stream", message, help);
+    }
+}
+
+/// A topic of Kafka that is made for a run is one for all populations.
+fn check_topics(plans: &[Plan], context: &mut Context<'_>) {
+    let made = |plan: &&Plan| plan.protocol() == Protocol::Kafka && plan.kafka.topic.is_none();
+    let of_devices = |plan: &&Plan| plan.population.receivers != ReceiversPlan::OfOthers;
+    let mut terms = plans.iter().filter(made).map(|plan| (plan.kafka.partitions, plan.kafka.replicas));
+    if let Some(first) = terms.next()
+        && terms.any(|other| other != first)
+    {
+        let message =
+            "the topic that is made for the run is one for all populations, and they want it in two ways";
+        let help = "give all of them the same `partitions` and `replicas`, or topics that exist";
+        context.error_with_help("populations", message, help);
+    }
+    let reads_alone = plans.iter().filter(made).any(|plan| !of_devices(&plan));
+    if reads_alone && !plans.iter().filter(made).any(|plan| of_devices(&plan)) {
+        let message = "subscribers read a topic that is made for the run, and nobody writes to it over Kafka";
+        let help = "write the platform's topic: `subscribers: { kafka: { topic: telemetry } }`";
+        context.error_with_help("subscribers", message, help);
     }
 }
 

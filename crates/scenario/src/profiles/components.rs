@@ -76,6 +76,9 @@ pub(super) struct ComponentConfig {
     /// Name of the port that speaks AMQP 0-9-1, if any.
     #[serde(default)]
     amqp_port: Option<String>,
+    /// Name of the port that speaks Kafka, if any.
+    #[serde(default)]
+    kafka_port: Option<String>,
     /// Name of the port that speaks NATS, if any.
     #[serde(default)]
     nats_port: Option<String>,
@@ -142,6 +145,7 @@ impl ComponentConfig {
             (Protocol::Gateway, self.gateway_port),
             (Protocol::Nats, self.nats_port),
             (Protocol::Amqp, self.amqp_port),
+            (Protocol::Kafka, self.kafka_port),
         ];
         Ok(Component {
             name: self.name,

@@ -11,6 +11,7 @@ pub(crate) mod coap;
 mod coap_tcp;
 pub(crate) mod gateway;
 pub(crate) mod http;
+pub(crate) mod kafka;
 pub(crate) mod lwm2m;
 pub(crate) mod mqtt;
 pub(crate) mod nats;
@@ -25,7 +26,7 @@ use crate::secret::Secret;
 use slice::Slice;
 
 /// All of them.
-const SLICES: [Slice; 9] = [
+const SLICES: [Slice; 10] = [
     mqtt::SLICE,
     http::SLICE,
     coap::SLICE,
@@ -35,6 +36,7 @@ const SLICES: [Slice; 9] = [
     lwm2m::SLICE,
     nats::SLICE,
     amqp::SLICE,
+    kafka::SLICE,
 ];
 
 /// The slice of a protocol.

@@ -2,8 +2,8 @@
 //! keep their order; those that may have been stored are sent again with the same numbers, by which the broker knows them. Where the broker
 //! is away, both try until it is back.
 
-use plimsoll_codec::kafka::batch::{self, NOBODY, Producer};
-use plimsoll_codec::kafka::{self, error};
+use plimsoll_codec::kafka::batch::{self, Entry, NOBODY, Producer};
+use plimsoll_codec::kafka::{self, Malformed, Position, error};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,6 +30,9 @@ const ENOUGH_BYTES: usize = 256 << 10;
 /// How long the broker waits for records, in milliseconds, and the bytes that it gives at once.
 const WAIT: i32 = 50;
 const MOST_BYTES: i32 = 8 << 20;
+/// Topics have one partition, of which there is one copy.
+const ALONE: (i32, i16) = (1, 1);
+const PARTITION: i32 = 0;
 /// The longest answer, in bytes.
 const LONGEST: usize = 64 << 20;
 
@@ -303,7 +306,7 @@ fn store(link: &mut Link, orders: &Receiver<Order>, teller: &Teller) -> Result<(
 fn create(link: &mut Link, number: u64, path: String, teller: &Teller) -> Result<(), End> {
     let (topic, patience) = (topic_of(&path), Patience::new());
     let is_new = loop {
-        let body = link.ask(&|correlation, out| kafka::create_topic(&topic, correlation, out))?;
+        let body = link.ask(&|correlation, out| kafka::create_topic(&topic, ALONE, correlation, out))?;
         match understood(kafka::created_topic(&body))? {
             error::NONE => break true,
             error::TOPIC_EXISTS => break false,
@@ -317,7 +320,7 @@ fn create(link: &mut Link, number: u64, path: String, teller: &Teller) -> Result
     };
     loop {
         let body = link.ask(&|correlation, out| kafka::metadata(&[&topic], correlation, out))?;
-        let partitions = understood(kafka::partitions(&body))?;
+        let partitions = understood(kafka::cluster(&body))?.partitions;
         if partitions.iter().any(|own| own.topic == topic && own.error == error::NONE && own.leader >= 0) {
             break;
         }
@@ -400,8 +403,8 @@ impl Storing {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let sequence = self.sequences.get(topic).copied().unwrap_or_default();
         let mut out = Vec::new();
-        let values = batch.values.iter().map(Vec::as_slice);
-        batch::write(values, (self.producer, sequence), now.as_millis() as i64, &mut out);
+        let entries = batch.values.iter().map(|value| Entry { key: None, value });
+        batch::write(entries, (self.producer, sequence), now.as_millis() as i64, &mut out);
         out
     }
 
@@ -459,10 +462,12 @@ fn read(link: &mut Link, follows: &Receiver<Follow>, teller: &Teller) -> Result<
         if followed.is_empty() {
             continue;
         }
-        let offsets: Vec<kafka::Offset<'_>> =
-            followed.iter().map(|(_, topic, at)| (topic.as_str(), *at)).collect();
+        let positions: Vec<Position<'_>> = followed
+            .iter()
+            .map(|(_, topic, offset)| Position { topic, partition: PARTITION, offset: *offset })
+            .collect();
         let body =
-            link.ask(&|correlation, out| kafka::fetch(&offsets, (WAIT, MOST_BYTES), correlation, out))?;
+            link.ask(&|correlation, out| kafka::fetch(&positions, (WAIT, MOST_BYTES), correlation, out))?;
         let mut waits = false;
         for fetched in understood(kafka::fetched(&body))? {
             let Some((path, topic, next)) = followed.iter_mut().find(|(_, topic, _)| topic == fetched.topic)
@@ -495,11 +500,13 @@ fn read(link: &mut Link, follows: &Receiver<Follow>, teller: &Teller) -> Result<
 fn latest(link: &mut Link, topic: &str) -> Result<Result<i64, i16>, End> {
     let patience = Patience::new();
     loop {
-        let body = link.ask(&|correlation, out| kafka::latest_offset(topic, correlation, out))?;
-        match understood(kafka::offset(&body))? {
-            (error::NONE, offset) => return Ok(Ok(offset)),
-            (other, _) if error::is_passing(other) && !patience.is_over(link)? => {}
-            (other, _) => return Ok(Err(other)),
+        let body =
+            link.ask(&|correlation, out| kafka::latest_offsets(topic, &[PARTITION], correlation, out))?;
+        let found = understood(kafka::offsets(&body).and_then(|all| all.first().copied().ok_or(Malformed)))?;
+        match found.error {
+            error::NONE => return Ok(Ok(found.offset)),
+            other if error::is_passing(other) && !patience.is_over(link)? => {}
+            other => return Ok(Err(other)),
         }
     }
 }

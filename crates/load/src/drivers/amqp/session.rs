@@ -40,13 +40,20 @@ pub struct Settings {
     amqp: AmqpPlan,
     /// The group in which subscribers share a queue.
     group: Option<String>,
+    /// The number of the population's first subscriber.
+    population: u32,
     run: String,
 }
 
 impl Settings {
     /// Of a plan.
     pub fn new(plan: &Plan, run: RunId) -> Settings {
-        Settings { amqp: plan.amqp.clone(), group: plan.subscribers.share.clone(), run: run.to_string() }
+        Settings {
+            amqp: plan.amqp.clone(),
+            group: plan.subscribers.share.clone(),
+            population: plan.population.first_subscriber,
+            run: run.to_string(),
+        }
     }
 }
 
@@ -123,10 +130,13 @@ impl Session {
 
     /// The queue of a subscriber, and how it is asked for.
     fn queue(&self, subscriber: u32) -> (String, QueueKind) {
-        let Settings { amqp, group, run } = &*self.settings;
+        let Settings { amqp, group, population, run } = &*self.settings;
         match (&amqp.queue, group) {
             (Some(queue), _) => (queue.clone(), QueueKind::Existing),
-            (None, Some(group)) => (format!("plimsoll-{run}-group-{group}"), QueueKind::Shared(EXPIRES)),
+            (None, Some(group)) => {
+                // Two populations may have groups of one name.
+                (format!("plimsoll-{run}-{population}-group-{group}"), QueueKind::Shared(EXPIRES))
+            }
             (None, None) => (format!("plimsoll-{run}-s{subscriber}"), QueueKind::Exclusive),
         }
     }

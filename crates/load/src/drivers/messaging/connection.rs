@@ -12,6 +12,10 @@ use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::Offline;
 use rustix::event::epoll::EventFlags;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// How often the platform may send a client that connects to another server.
+const MOST_TURNS: u32 = 4;
 
 /// A client and what it is doing.
 pub struct Connection<S> {
@@ -41,7 +45,11 @@ pub struct Connection<S> {
     /// Up to which message a ping asks for arrival, and how many answers to earlier pings come before that.
     asked: Option<(u32, u32)>,
     keep_alive_at: Nanos,
+    /// When the session is woken.
+    wake_at: Nanos,
     backoff: Backoff,
+    /// How often the platform has sent the client to another server since it began to connect.
+    turns: u32,
     was_ready: bool,
     busy_until: Nanos,
     is_dirty: bool,
@@ -84,7 +92,9 @@ impl<S: Session> Connection<S> {
             last: None,
             asked: None,
             keep_alive_at: Nanos::ZERO,
+            wake_at: Nanos::MAX,
             backoff: Backoff::new(pauses),
+            turns: 0,
             was_ready: false,
             busy_until: Nanos::ZERO,
             is_dirty: false,
@@ -176,6 +186,12 @@ impl<S: Session> Connection<S> {
             Timer::KeepAlive if self.state == State::Ready && at == self.keep_alive_at => {
                 self.keep_alive(slot, io, events);
             }
+            Timer::Wake if at == self.wake_at && matches!(self.state, State::Opening | State::Ready) => {
+                self.wake_at = Nanos::MAX;
+                self.session.wake(self.out.bytes());
+                self.send(slot, io, events);
+                self.plan_waking(slot, io.stream.clock.now(), io);
+            }
             Timer::WorkDone if self.state == State::Ready && at >= self.busy_until => {
                 let now = io.stream.clock.now();
                 let lag = self.partial_lag.map(|lag| lag + (now - self.partial_at));
@@ -186,14 +202,45 @@ impl<S: Session> Connection<S> {
         }
     }
 
+    /// Wakes the session when it wants that, as it stands then.
+    fn plan_waking(&mut self, slot: u32, now: Nanos, io: &mut Io) {
+        let wanted = self.session.wakes_after().filter(|_| self.stream.is_there());
+        let Some(at) = wanted.map(|after| now + after) else { return };
+        if at < self.wake_at {
+            self.wake_at = at;
+            io.timers.set(at, slot, Timer::Wake);
+        }
+    }
+
+    /// Goes on with another server of the platform.
+    fn turn_to(&mut self, slot: u32, address: SocketAddr, io: &mut Io, events: &mut Vec<Event>) {
+        self.turns += 1;
+        let reason = match self.state {
+            State::Ready => Some("another server of the platform has taken over"),
+            _ if self.turns > MOST_TURNS => Some("the platform sends the client from server to server"),
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            return self.failed(slot, reason.to_owned(), false, io, events);
+        }
+        self.stream.close();
+        self.forget_connection();
+        self.open_at(slot, address, io, events);
+    }
+
     fn open(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
+        self.turns = 0;
+        self.open_at(slot, io.stream.address, io, events);
+    }
+
+    fn open_at(&mut self, slot: u32, address: SocketAddr, io: &mut Io, events: &mut Vec<Event>) {
         self.accepted = None;
         self.state = State::Connecting;
         let number = match self.client {
             Client::Device(device) => device,
             Client::Subscriber(subscriber) => io.population.saturating_add(subscriber),
         };
-        match self.stream.open(slot, (self.client, number), &mut io.stream) {
+        match self.stream.open_at(slot, (self.client, number), address, &mut io.stream) {
             Ok(()) => {
                 self.tell_urgency(io);
                 let timeout = self.stream.began() + io.stream.timeout;
@@ -364,6 +411,8 @@ impl<S: Session> Connection<S> {
             given_up.sort_unstable();
             let abandoned = |sequence| Event::Abandoned { device, sequence, at };
             events.extend(given_up.into_iter().map(abandoned));
+        } else {
+            self.session.abandon();
         }
         self.forget_connection();
         self.state = State::Idle;
@@ -390,6 +439,7 @@ impl<S: Session> Connection<S> {
         self.ping_sent = None;
         self.asked = None;
         self.came_before = 0;
+        self.wake_at = Nanos::MAX;
     }
 
     /// Without a connection: keeps as much of what waits as the scenario says.

@@ -77,6 +77,8 @@ enum Timer {
     KeepAlive,
     Reconnect,
     WorkDone,
+    /// The session wants to be woken.
+    Wake,
 }
 
 impl<S: Session> MessagingDriver<S> {

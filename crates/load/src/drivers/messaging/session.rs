@@ -1,6 +1,7 @@
 //! What a protocol of message brokers is to its driver: a session without I/O, bytes in, bytes and meanings out.
 
 use plimsoll_model::Nanos;
+use std::net::SocketAddr;
 
 /// One client's session. A lost connection ends it; what was in flight is neither repeated nor asked for again.
 pub trait Session: Send {
@@ -21,6 +22,21 @@ pub trait Session: Send {
     /// # Errors
     /// The connection is of no use any more.
     fn receive<'a>(&'a mut self, frame: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure>;
+
+    /// Takes what the platform complained of besides what its last frame meant: for people.
+    fn take_complaint(&mut self) -> Option<String> {
+        None
+    }
+
+    /// After how long it wants to be woken, as it stands; `None` where it waits for the platform alone.
+    fn wakes_after(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// That time is over: appends what is to be said.
+    fn wake(&mut self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
 
     /// Whether one more message may be under way.
     fn may_publish(&self) -> bool;
@@ -93,6 +109,9 @@ pub enum Happened<'a> {
     Pong,
     /// The platform complained, and goes on: what it said, for people.
     Complaint(String),
+    /// The client is to go on with another server of the platform: the next call is [`Session::begin`], or [`Session::abandon`] where
+    /// that server cannot be reached.
+    Elsewhere(SocketAddr),
 }
 
 /// A connection is of no use any more.

@@ -26,7 +26,8 @@ use std::sync::Arc;
 pub struct StreamIo {
     pub clock: Clock,
     pub readiness: Readiness,
-    address: SocketAddr,
+    /// Where the platform is.
+    pub address: SocketAddr,
     sources: Sources,
     transport: Transport,
     /// How long connecting may take, with what lies above TCP.
@@ -92,10 +93,19 @@ impl Stream {
     ///
     /// # Errors
     /// Why that cannot be, for people.
-    pub fn open(
+    pub fn open(&mut self, slot: u32, whose: (Client, u32), io: &mut StreamIo) -> Result<(), String> {
+        self.open_at(slot, whose, io.address, io)
+    }
+
+    /// The same at another server of the platform.
+    ///
+    /// # Errors
+    /// Why that cannot be, for people.
+    pub fn open_at(
         &mut self,
         slot: u32,
         (client, number): (Client, u32),
+        address: SocketAddr,
         io: &mut StreamIo,
     ) -> Result<(), String> {
         self.began = io.clock.now();
@@ -105,7 +115,7 @@ impl Stream {
             self.tls = io.transport.of_client(client)?;
         }
         self.layers = io.transport.layers(self.tls.as_ref(), (number, self.generation))?;
-        let opened = Socket::connect(io.address, io.sources.of(number)).and_then(|socket| {
+        let opened = Socket::connect(address, io.sources.of(number)).and_then(|socket| {
             socket.register(io.readiness.epoll(), data(slot, self.generation), self.interest)?;
             Ok(socket)
         });

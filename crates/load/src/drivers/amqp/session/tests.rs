@@ -106,7 +106,7 @@ fn confirms_name_messages_by_their_order() {
 fn a_subscriber_has_a_queue_of_its_own_or_shares_one() {
     for (subscribers, more, wanted, bound) in [
         ("1", "", "plimsoll-RUN-s0", true),
-        ("{ count: 1, share: g }", "", "plimsoll-RUN-group-g", true),
+        ("{ count: 1, share: g }", "", "plimsoll-RUN-0-group-g", true),
         ("1", "amqp: { queue: orders }\n", "orders", false),
     ] {
         let settings = settings(more, subscribers);

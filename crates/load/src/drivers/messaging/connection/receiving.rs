@@ -19,6 +19,7 @@ impl<S: Session> Connection<S> {
             if !self.stream.is_there() {
                 return;
             }
+            let generation = self.stream.generation();
             let mut scratch = std::mem::take(&mut io.stream.scratch);
             let outcome = match self.stream.read(&mut scratch) {
                 Ok(None) => Ok(false),
@@ -49,8 +50,8 @@ impl<S: Session> Connection<S> {
             match outcome {
                 Ok(true) => {}
                 Ok(false) => return,
-                // What was read before the end may have said it already.
-                Err(reason) if self.stream.is_there() => {
+                // What was read before the end may have said it already, or sent the client elsewhere.
+                Err(reason) if self.stream.is_of(generation) => {
                     // A certificate or a version of TLS that does not suit will not suit the next time.
                     let lasting = self.state == State::Layering;
                     return self.failed(slot, reason, lasting, io, events);
@@ -136,6 +137,10 @@ impl<S: Session> Connection<S> {
             if let Err(Failure { reason, lasting }) = self.frame(slot, frame, at, lag, io, events) {
                 return self.failed(slot, reason, lasting, io, events);
             }
+            // It has gone elsewhere: what else came is of a connection that is no more.
+            if !self.stream.is_there() || self.state == State::Connecting {
+                return;
+            }
         }
         if !rest.is_empty() {
             // A frame that comes in many pieces is not copied at each.
@@ -163,6 +168,7 @@ impl<S: Session> Connection<S> {
             Client::Device(device) => device,
             Client::Subscriber(_) => u32::MAX,
         };
+        let mut elsewhere = None;
         let answers = &mut io.stream.traffic.answers;
         match self.session.receive(frame, self.out.bytes())? {
             Happened::Nothing => {}
@@ -212,6 +218,7 @@ impl<S: Session> Connection<S> {
                 None => self.ping_sent = None,
             },
             Happened::Complaint(complaint) => io.note_complaint(complaint),
+            Happened::Elsewhere(address) => elsewhere = Some(address),
             Happened::Delivered(content) => {
                 let came_before = std::mem::take(&mut self.came_before);
                 // What a platform sends to a device that never subscribed belongs to no subscriber.
@@ -230,6 +237,13 @@ impl<S: Session> Connection<S> {
                     io.timers.set(self.busy_until, slot, Timer::WorkDone);
                 }
             }
+        }
+        if let Some(complaint) = self.session.take_complaint() {
+            io.note_complaint(complaint);
+        }
+        match elsewhere {
+            Some(address) => self.turn_to(slot, address, io, events),
+            None => self.plan_waking(slot, at, io),
         }
         Ok(())
     }
