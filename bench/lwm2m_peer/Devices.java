@@ -7,17 +7,16 @@ import java.util.List;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
-import org.eclipse.californium.core.CoapExchange;
 import org.eclipse.californium.core.CoapResource;
 import org.eclipse.californium.core.CoapServer;
 import org.eclipse.californium.core.coap.CoAP;
 import org.eclipse.californium.core.coap.Request;
 import org.eclipse.californium.core.config.CoapConfig;
 import org.eclipse.californium.core.network.CoapEndpoint;
+import org.eclipse.californium.core.server.resources.CoapExchange;
 import org.eclipse.californium.elements.config.Configuration;
 import org.eclipse.californium.elements.util.ExecutorsUtil;
 import org.eclipse.californium.elements.util.NamedThreadFactory;
-import org.eclipse.californium.elements.util.ProtocolScheduledExecutorService;
 
 /**
  * Devices on Californium that notify a server at a rate: the peer of lwm2m.py. It prints the processor time
@@ -61,8 +60,8 @@ public final class Devices {
         double hold = Double.parseDouble(arguments[3]);
         content = "x".repeat(Integer.parseInt(arguments[4])).getBytes(StandardCharsets.UTF_8);
         List<Runnable> all = new ArrayList<>();
-        ProtocolScheduledExecutorService shared =
-                ExecutorsUtil.newProtocolScheduledThreadPool(2, new NamedThreadFactory("devices"));
+        ScheduledExecutorService shared =
+                ExecutorsUtil.newScheduledThreadPool(2, new NamedThreadFactory("devices"));
         for (int device = 0; device < devices; device++) {
             all.add(device(device, port, shared));
         }
@@ -100,11 +99,11 @@ public final class Devices {
         return sent;
     }
 
-    private static Runnable device(int device, int port, ProtocolScheduledExecutorService shared) throws Exception {
+    private static Runnable device(int device, int port, ScheduledExecutorService shared) throws Exception {
         Configuration configuration = Configuration.createStandardWithoutFile();
         configuration.set(CoapConfig.PROTOCOL_STAGE_THREAD_COUNT, 1);
         CoapServer server = new CoapServer(configuration);
-        server.setExecutor(shared, false);
+        server.setExecutors(shared, shared, true);
         Observed observed = new Observed();
         CoapResource object = new CoapResource("19");
         CoapResource instance = new CoapResource("0");

@@ -10,6 +10,7 @@ mod any_service;
 mod audit;
 mod bad_days;
 mod bad_input;
+mod brokers;
 mod coap;
 mod coap_servers;
 mod coaps;

@@ -1,0 +1,68 @@
+//! MQTT brokers that `scripts/brokers` fetches, each by its profile: the ledger adds up.
+
+use crate::harness::{Bench, count};
+
+/// Devices and subscribers of a broker at a QoS in a version of MQTT: sent = acknowledged, and each subscriber has everything.
+#[track_caller]
+fn assert_adds_up(profile: &str, qos: u8, version: &str) {
+    // What a broker in Java does right after its start is no matter here.
+    let run = Bench::new().run(&format!(
+        "name: {profile}\nplatform: {profile}\nconnection: {{ timeout: 20s }}\n\
+         population: {{ devices: 20, subscribers: 2 }}\nmqtt: {{ qos: {qos}, version: \"{version}\" }}\n\
+         message: {{ size: 40 }}\n\
+         load: {{ arrivals: constant, levels: [100], hold: 2s, samples: 4, warm_up: 3s, drain: 5s }}\n\
+         objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }}\n"
+    ));
+    let run = run.judged();
+    let level = run.level(0);
+    let sent = count(level, "sent");
+    assert!((170..=220).contains(&sent), "{profile}: {level:#}");
+    if qos > 0 {
+        assert_eq!(count(level, "acknowledged"), sent, "{profile} at QoS {qos}: {level:#}");
+    }
+    assert_eq!(count(level, "delivered"), sent * 2, "{profile} at QoS {qos}: {level:#}");
+    let other = ["lost", "late", "duplicated", "reordered", "foreign", "reconnects"];
+    assert_eq!(other.map(|name| count(level, name)), [0; 6], "{profile} at QoS {qos}: {level:#}");
+}
+
+#[test]
+#[ignore = "acceptance: brokers"]
+fn artemis_delivers_everything_once() {
+    assert_adds_up("artemis", 1, "3.1.1");
+    assert_adds_up("artemis", 2, "5");
+}
+
+#[test]
+#[ignore = "acceptance: brokers"]
+fn hivemq_delivers_everything_once() {
+    assert_adds_up("hivemq", 1, "3.1.1");
+    assert_adds_up("hivemq", 2, "5");
+}
+
+#[test]
+#[ignore = "acceptance: brokers"]
+fn mochi_delivers_everything_once() {
+    assert_adds_up("mochi", 1, "3.1.1");
+    assert_adds_up("mochi", 2, "5");
+}
+
+#[test]
+#[ignore = "acceptance: brokers"]
+fn moquette_delivers_everything_once() {
+    assert_adds_up("moquette", 1, "3.1.1");
+    assert_adds_up("moquette", 2, "3.1.1");
+}
+
+#[test]
+#[ignore = "acceptance: brokers"]
+fn aedes_delivers_everything_once() {
+    assert_adds_up("aedes", 1, "3.1.1");
+    assert_adds_up("aedes", 2, "3.1.1");
+}
+
+#[test]
+#[ignore = "acceptance: brokers"]
+fn amqtt_delivers_everything_once() {
+    assert_adds_up("amqtt", 0, "3.1.1");
+    assert_adds_up("amqtt", 1, "3.1.1");
+}

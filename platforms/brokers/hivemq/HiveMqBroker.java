@@ -1,0 +1,55 @@
+import com.hivemq.embedded.EmbeddedExtension;
+import com.hivemq.embedded.EmbeddedHiveMQ;
+import com.hivemq.extension.sdk.api.ExtensionMain;
+import com.hivemq.extension.sdk.api.auth.SimpleAuthenticator;
+import com.hivemq.extension.sdk.api.parameter.ExtensionStartInput;
+import com.hivemq.extension.sdk.api.parameter.ExtensionStartOutput;
+import com.hivemq.extension.sdk.api.parameter.ExtensionStopInput;
+import com.hivemq.extension.sdk.api.parameter.ExtensionStopOutput;
+import com.hivemq.extension.sdk.api.services.Services;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.CountDownLatch;
+
+/**
+ * HiveMQ Community Edition with one folder for everything: {@code HiveMqBroker FOLDER}. The folder has {@code conf/config.xml}.
+ */
+public final class HiveMqBroker {
+  /** Lets every client in: without somebody who decides, the broker lets nobody in. */
+  private static final class LetIn implements ExtensionMain {
+    @Override
+    public void extensionStart(ExtensionStartInput input, ExtensionStartOutput output) {
+      SimpleAuthenticator everybody = (client, answer) -> answer.authenticateSuccessfully();
+      Services.securityRegistry().setAuthenticatorProvider(ignored -> everybody);
+    }
+
+    @Override
+    public void extensionStop(ExtensionStopInput input, ExtensionStopOutput output) {
+    }
+  }
+
+  private HiveMqBroker() {
+  }
+
+  public static void main(String[] arguments) throws Exception {
+    Path folder = Path.of(arguments[0]);
+    Path data = Files.createDirectories(folder.resolve("data"));
+    Path extensions = Files.createDirectories(folder.resolve("extensions"));
+    EmbeddedExtension letIn = EmbeddedExtension.builder()
+        .withId("let-in")
+        .withName("let-in")
+        .withVersion("1")
+        .withPriority(0)
+        .withStartPriority(1000)
+        .withExtensionMain(new LetIn())
+        .build();
+    EmbeddedHiveMQ broker = EmbeddedHiveMQ.builder()
+        .withConfigurationFolder(folder.resolve("conf"))
+        .withDataFolder(data)
+        .withExtensionsFolder(extensions)
+        .withEmbeddedExtension(letIn)
+        .build();
+    broker.start().join();
+    new CountDownLatch(1).await();
+  }
+}

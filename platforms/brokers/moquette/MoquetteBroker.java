@@ -1,0 +1,33 @@
+import io.moquette.broker.Server;
+import io.moquette.broker.config.MemoryConfig;
+import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
+
+/**
+ * Moquette that keeps everything in memory: {@code MoquetteBroker FOLDER PORT [WEBSOCKET_PORT]}.
+ */
+public final class MoquetteBroker {
+  private MoquetteBroker() {
+  }
+
+  public static void main(String[] arguments) throws Exception {
+    Properties settings = new Properties();
+    settings.setProperty("host", "127.0.0.1");
+    settings.setProperty("port", arguments[1]);
+    settings.setProperty("allow_anonymous", "true");
+    settings.setProperty("persistence_enabled", "false");
+    settings.setProperty("telemetry_enabled", "false");
+    settings.setProperty("data_path", arguments[0]);
+    // The default is 8 KiB.
+    settings.setProperty("netty.mqtt.message_size", "1100000");
+    // Acknowledgements leave at once.
+    settings.setProperty("immediate_buffer_flush", "true");
+    if (arguments.length > 2) {
+      settings.setProperty("websocket_port", arguments[2]);
+    }
+    Server server = new Server();
+    server.startServer(new MemoryConfig(settings));
+    Runtime.getRuntime().addShutdownHook(new Thread(server::stopServer));
+    new CountDownLatch(1).await();
+  }
+}
