@@ -1,6 +1,7 @@
 //! Packets as bytes and bytes as packets. No I/O; no input makes this crate panic.
 
 pub mod amqp;
+pub mod amqp1;
 pub mod cbor;
 pub mod coap;
 pub mod credentials;

@@ -22,6 +22,8 @@ pub enum Protocol {
     Nats,
     /// AMQP 0-9-1, as RabbitMQ speaks it.
     Amqp,
+    /// AMQP 1.0, which has nothing but its name in common with 0-9-1.
+    Amqp1,
     /// Kafka.
     Kafka,
 }
@@ -34,7 +36,7 @@ pub fn protocol_of(address: &str) -> Option<Protocol> {
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 10] = [
+    pub const ALL: [Protocol; 11] = [
         Protocol::Mqtt,
         Protocol::Http,
         Protocol::Coap,
@@ -44,6 +46,7 @@ impl Protocol {
         Protocol::Lwm2m,
         Protocol::Nats,
         Protocol::Amqp,
+        Protocol::Amqp1,
         Protocol::Kafka,
     ];
 
@@ -57,6 +60,7 @@ impl Protocol {
         match self {
             Protocol::CoapTcp => "coap_tcp".to_owned(),
             Protocol::Amqp => "amqp".to_owned(),
+            Protocol::Amqp1 => "amqp1".to_owned(),
             other => other.to_string().to_lowercase(),
         }
     }
@@ -78,12 +82,12 @@ impl Protocol {
 
     /// Whether messages go to topics that subscribers filter.
     pub fn has_topics(self) -> bool {
-        matches!(self, Protocol::Mqtt | Protocol::Nats | Protocol::Amqp | Protocol::Kafka)
+        matches!(self, Protocol::Mqtt | Protocol::Nats | Protocol::Amqp | Protocol::Amqp1 | Protocol::Kafka)
     }
 
     /// Whether dots separate the levels of its topics.
     pub(crate) fn has_dotted_topics(self) -> bool {
-        matches!(self, Protocol::Nats | Protocol::Amqp)
+        matches!(self, Protocol::Nats | Protocol::Amqp | Protocol::Amqp1)
     }
 
     /// Whether a message is a request with a path.
@@ -105,6 +109,7 @@ impl std::fmt::Display for Protocol {
             Protocol::Lwm2m => "LwM2M",
             Protocol::Nats => "NATS",
             Protocol::Amqp => "AMQP 0-9-1",
+            Protocol::Amqp1 => "AMQP 1.0",
             Protocol::Kafka => "Kafka",
         })
     }
@@ -140,7 +145,7 @@ const SECURED_WEBSOCKET: Wire = Wire { tls: true, websocket: true };
 
 /// All schemes, in the order in which people are told of them. What is spoken over a WebSocket is MQTT unless the scenario says
 /// otherwise.
-pub(crate) const SCHEMES: [Scheme; 16] = [
+pub(crate) const SCHEMES: [Scheme; 18] = [
     Scheme { name: "mqtt", protocol: Protocol::Mqtt, wire: CLEAR, port: 1883, has_path: false },
     Scheme { name: "mqtts", protocol: Protocol::Mqtt, wire: SECURED, port: 8883, has_path: false },
     Scheme { name: "ws", protocol: Protocol::Mqtt, wire: WEBSOCKET, port: 80, has_path: true },
@@ -154,6 +159,9 @@ pub(crate) const SCHEMES: [Scheme; 16] = [
     Scheme { name: "nats", protocol: Protocol::Nats, wire: CLEAR, port: 4222, has_path: false },
     Scheme { name: "amqp", protocol: Protocol::Amqp, wire: CLEAR, port: 5672, has_path: false },
     Scheme { name: "amqps", protocol: Protocol::Amqp, wire: SECURED, port: 5671, has_path: false },
+    // Others write `amqp` for both.
+    Scheme { name: "amqp1", protocol: Protocol::Amqp1, wire: CLEAR, port: 5672, has_path: false },
+    Scheme { name: "amqps1", protocol: Protocol::Amqp1, wire: SECURED, port: 5671, has_path: false },
     Scheme { name: "kafka", protocol: Protocol::Kafka, wire: CLEAR, port: 9092, has_path: false },
     // Brokers have no port by custom for that.
     Scheme { name: "kafkas", protocol: Protocol::Kafka, wire: SECURED, port: 9093, has_path: false },

@@ -20,6 +20,7 @@ mod tls;
 pub(crate) mod with;
 
 pub(crate) use crate::protocols::amqp::config::Amqp;
+pub(crate) use crate::protocols::amqp1::config::Amqp1;
 pub(crate) use crate::protocols::coap::config::{Coap, Dtls, Key};
 pub(crate) use crate::protocols::gateway::config::Gateway;
 pub(crate) use crate::protocols::http::config::Http;
@@ -95,6 +96,9 @@ pub(crate) struct Scenario {
     /// How devices and subscribers speak AMQP 0-9-1.
     #[serde(default, skip_serializing_if = "Amqp::is_default")]
     pub amqp: Amqp,
+    /// How devices and subscribers speak AMQP 1.0.
+    #[serde(default, skip_serializing_if = "Amqp1::is_default")]
+    pub amqp1: Amqp1,
     /// How devices and subscribers speak Kafka.
     #[serde(default, skip_serializing_if = "Kafka::is_default")]
     pub kafka: Kafka,

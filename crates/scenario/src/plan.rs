@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 pub use crate::address::{Endpoint, Protocol, Wire, protocol_of};
 pub use crate::protocols::amqp::plan::AmqpPlan;
+pub use crate::protocols::amqp1::plan::Amqp1Plan;
 pub use crate::protocols::coap::plan::{CoapPlan, DtlsPlan, KeyPlan, ProofPlan, PskPlan};
 pub use crate::protocols::gateway::plan::GatewayPlan;
 pub use crate::protocols::http::plan::HttpPlan;
@@ -83,6 +84,8 @@ pub struct Plan {
     pub lwm2m: Lwm2mPlan,
     /// How devices and subscribers speak AMQP 0-9-1.
     pub amqp: AmqpPlan,
+    /// How devices and subscribers speak AMQP 1.0.
+    pub amqp1: Amqp1Plan,
     /// How devices and subscribers speak Kafka.
     pub kafka: KafkaPlan,
     /// How devices and subscribers speak NATS.

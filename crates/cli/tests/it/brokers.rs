@@ -32,6 +32,28 @@ fn artemis_delivers_everything_once() {
     assert_adds_up("artemis", 2, "5");
 }
 
+/// A copy for each subscriber, and one for a group.
+#[test]
+#[ignore = "acceptance: brokers"]
+fn artemis_delivers_everything_once_over_amqp_1_0() {
+    for (subscribers, copies) in [("2", 2), ("{ count: 2, share: workers }", 1)] {
+        let run = Bench::new().run(&format!(
+            "name: amqp\nplatform: {{ profile: artemis, mapping: amqp1 }}\nconnection: {{ timeout: 20s }}\n\
+             population: {{ devices: 20, subscribers: {subscribers} }}\namqp1: {{ capabilities: [topic] }}\n\
+             message: {{ target: 'city.{{run}}.{{device}}', size: 40 }}\n\
+             load: {{ arrivals: constant, levels: [100], hold: 2s, samples: 4, warm_up: 3s, drain: 5s }}\n\
+             objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }}\n"
+        ));
+        let run = run.judged();
+        let level = run.level(0);
+        let sent = count(level, "sent");
+        assert_eq!(count(level, "acknowledged"), sent, "{level:#}");
+        assert_eq!(count(level, "delivered"), sent * copies, "{level:#}");
+        let other = ["lost", "late", "duplicated", "reordered", "foreign", "reconnects"];
+        assert_eq!(other.map(|name| count(level, name)), [0; 6], "{level:#}");
+    }
+}
+
 #[test]
 #[ignore = "acceptance: brokers"]
 fn hivemq_delivers_everything_once() {

@@ -187,3 +187,33 @@ fn a_server_that_comes_back_is_connected_to_again() {
     assert!(count(level, "delivered") < count(level, "sent") + count(level, "unsent"), "{level:#}");
     assert!(count(level, "delivered") > 100, "{level:#}");
 }
+
+/// The server is killed in the middle of a level: its stream in a file keeps what it acknowledged, and a new consumer brings what the
+/// subscriber missed.
+#[test]
+fn what_a_stream_has_acknowledged_survives_an_unclean_restart() {
+    let bench = Bench::beside_others();
+    let mut server = Server::begin(&bench, "");
+    let scenario = format!(
+        "name: kept\nplatform: {{ profile: existing, address: 'nats://127.0.0.1:{}' }}\nnats: {{ create_stream: file }}\n\
+         population: {{ devices: 10, subscribers: 1 }}\nconnection: {{ reconnect: {{ from: 100ms, to: 500ms }} }}\n\
+         load: {{ levels: [200], hold: 6s, samples: 6, warm_up: 200ms, drain: 5s }}\n\
+         objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }}\n",
+        server.port
+    );
+    let run = bench.start(&mut bench.run_command(&scenario));
+    bench.await_level(0);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let mut again = Command::new("nats-server");
+    let again = again.arg("-c").arg(bench.path("nats.conf")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut again = again.spawn().unwrap();
+    let run = run.finish();
+    again.kill().unwrap();
+    again.wait().unwrap();
+    let level = run.level(0);
+    assert!(count(level, "reconnects") >= 11, "{level:#}");
+    assert!(count(level, "acknowledged") > 800, "{level:#}");
+    assert_eq!(count(level, "lost_acknowledged"), 0, "{level:#}");
+    assert_eq!(count(level, "duplicated"), 0, "{level:#}");
+}

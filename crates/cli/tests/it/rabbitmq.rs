@@ -1,6 +1,13 @@
 //! AMQP 0-9-1: a real RabbitMQ.
 
-use crate::harness::{Bench, Finished, count};
+use crate::harness::{Bench, Finished, count, number};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const LOAD: &str = "\
 load: { arrivals: constant, levels: [200], hold: 2s, samples: 4, warm_up: 200ms, drain: 2s }
@@ -30,4 +37,131 @@ fn confirms_and_deliveries_add_up_also_where_devices_speak_mqtt() {
          subscribers: {{ count: 2, filters: ['city/#'] }}\n{LOAD}"
     ));
     assert_adds_up(&run.judged(), 0, 2);
+}
+
+#[test]
+fn everything_comes_once_over_amqp_1_0_also_in_several_frames() {
+    let bench = Bench::beside_others();
+    let run = bench.run(&format!(
+        "name: new\nplatform: {{ profile: rabbitmq, mapping: amqp1 }}\nconnection: {{ timeout: 20s }}\n\
+         amqp1: {{ prefix: /topic/ }}\n\
+         population: {{ devices: 10, subscribers: 2 }}\n\
+         message: {{ target: 'city.{{run}}.{{device}}', size: {{ uniform: {{ min: 40, max: 70000 }} }} }}\n{LOAD}"
+    ));
+    assert_adds_up(&run.judged(), 0, 2);
+}
+
+/// A broker of our own, which can be asked for things.
+struct Server {
+    child: Child,
+    environment: Vec<(&'static str, String)>,
+    port: u16,
+}
+
+impl Server {
+    fn begin(bench: &Bench) -> Server {
+        let free = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [port, mapper, distribution] =
+            free.each_ref().map(|listener| listener.local_addr().unwrap().port());
+        drop(free);
+        let configuration = bench.write("rabbitmq.conf", &format!("listeners.tcp.1 = 127.0.0.1:{port}\n"));
+        let plugins = bench.write("plugins", "[].\n");
+        let home = bench.path("").display().to_string();
+        let environment = vec![
+            ("HOME", home.clone()),
+            ("RABBITMQ_NODENAME", "witness@localhost".to_owned()),
+            ("RABBITMQ_CONFIG_FILE", configuration.display().to_string()),
+            ("RABBITMQ_ENABLED_PLUGINS_FILE", plugins.display().to_string()),
+            ("RABBITMQ_MNESIA_BASE", bench.path("data").display().to_string()),
+            ("RABBITMQ_LOG_BASE", bench.path("log").display().to_string()),
+            ("RABBITMQ_DIST_PORT", distribution.to_string()),
+            ("ERL_EPMD_PORT", mapper.to_string()),
+            ("ERL_EPMD_ADDRESS", "127.0.0.1".to_owned()),
+        ];
+        let mut command = Command::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
+        command.envs(environment.clone()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("rabbitmq-server is installed by scripts/peers");
+        let server = Server { child, environment, port };
+        let begin = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "RabbitMQ does not listen");
+            thread::sleep(Duration::from_millis(50));
+        }
+        server
+    }
+
+    /// What its own program for that says.
+    fn ask(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("/usr/lib/rabbitmq/bin/rabbitmqctl");
+        let output = command.args(arguments).envs(self.environment.clone()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It ends its port mapper, too.
+        self.ask(&["stop"]);
+        let _ = self.child.wait();
+        let mut mapper = Command::new("epmd");
+        let _ = mapper.arg("-kill").envs(self.environment.clone()).output();
+    }
+}
+
+/// A broker that is out of disk reads nothing for a while, and a queue is deleted under its consumers. Another client counts the same.
+#[test]
+#[ignore = "acceptance: rabbitmq"]
+fn a_broker_out_of_disk_and_a_queue_that_is_deleted_are_told() {
+    let bench = Bench::new();
+    let server = Server::begin(&bench);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/stand_ins/amqp_witness.py");
+    let mut witness = Command::new("brokers-python")
+        .arg(script)
+        .arg(server.port.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("brokers-python is installed by scripts/peers");
+    let mut output = BufReader::new(witness.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready=1\n");
+    let scenario = |subscribers: &str| {
+        format!(
+            "name: disk\nplatform: {{ profile: existing, address: 'amqp://127.0.0.1:{}' }}\n\
+             population: {{ devices: 10, subscribers: {subscribers} }}\n\
+             load: {{ arrivals: constant, levels: [100], hold: 12s, samples: 6, warm_up: 200ms, drain: 5s }}\n\
+             objectives: {{ publish_p99: null, achieved: null, delivered: null, publish_p50: \"< 20 s\" }}\n",
+            server.port
+        )
+    };
+    let run = bench.start(&mut bench.run_command(&scenario("2")));
+    bench.await_level(0);
+    server.ask(&["set_disk_free_limit", "1000000GB"]);
+    thread::sleep(Duration::from_secs(2));
+    server.ask(&["set_disk_free_limit", "1MB"]);
+    let run = run.finish().judged().says("reads no messages for a while");
+    let level = run.level(0);
+    let sent = count(level, "sent");
+    assert_eq!([count(level, "acknowledged"), count(level, "delivered")], [sent, sent * 2], "{level:#}");
+    assert_eq!(["lost", "duplicated", "reconnects"].map(|name| count(level, name)), [0; 3], "{level:#}");
+    assert!(number(level, &["publish_time", "p99"]) > 1.0, "messages waited, and that counts: {level:#}");
+    kill_process(Pid::from_child(&witness), Signal::TERM).unwrap();
+    line.clear();
+    output.read_line(&mut line).unwrap();
+    witness.wait().unwrap();
+    let came: u64 = line.split_once("came=").unwrap().1.split(' ').next().unwrap().parse().unwrap();
+    // What the warm-up sent is not in the level.
+    assert!((sent..=sent + 40).contains(&came), "{came} of {sent}");
+
+    let run = bench.start(&mut bench.run_command(&scenario("{ count: 2, share: workers }")));
+    bench.await_level(0);
+    let queues = server.ask(&["list_queues", "name", "--quiet", "--no-table-headers"]);
+    let queue = queues.lines().find(|line| line.ends_with("-group-workers")).unwrap().trim();
+    server.ask(&["delete_queue", queue]);
+    let run = run.finish().says("is the queue gone?");
+    let level = run.level(0);
+    assert!(count(level, "reconnects") >= 2, "{level:#}");
+    assert!(count(level, "delivered") > count(level, "sent") / 2, "it is made again: {level:#}");
 }

@@ -2,6 +2,7 @@
 //! between a session and its socket, what is on its way to the kernel.
 
 pub mod amqp;
+pub mod amqp1;
 pub mod answers;
 pub mod coap;
 pub mod coap_tcp;
@@ -48,6 +49,7 @@ pub static DRIVERS: &[DriverEntry] = &[
     lwm2m::ENTRY,
     nats::ENTRY,
     amqp::ENTRY,
+    amqp1::ENTRY,
     kafka::ENTRY,
 ];
 

@@ -1,8 +1,8 @@
 //! Several populations in one scenario, and the subscribers that they have in common.
 
 use super::{
-    Amqp, Arrivals, Coap, Connection, Duration, Gateway, Http, Kafka, Link, Lwm2m, Message, Mqtt, Nats,
-    Objectives, OverWebSocket, Per, QosLevel, Subscribers, With,
+    Amqp, Amqp1, Arrivals, Coap, Connection, Duration, Gateway, Http, Kafka, Link, Lwm2m, Message, Mqtt,
+    Nats, Objectives, OverWebSocket, Per, QosLevel, Subscribers, With,
 };
 use crate::plan::Endpoint;
 use crate::quantity::{AsText, Rate};
@@ -48,6 +48,9 @@ pub(crate) struct OnePopulation {
     /// How its devices speak AMQP 0-9-1.
     #[serde(default)]
     pub amqp: Option<Amqp>,
+    /// How its devices speak AMQP 1.0.
+    #[serde(default)]
+    pub amqp1: Option<Amqp1>,
     /// How its devices speak Kafka.
     #[serde(default)]
     pub kafka: Option<Kafka>,
@@ -153,6 +156,9 @@ pub(crate) struct CommonGroup {
     /// How they speak AMQP 0-9-1.
     #[serde(default)]
     pub amqp: Option<Amqp>,
+    /// How they speak AMQP 1.0.
+    #[serde(default)]
+    pub amqp1: Option<Amqp1>,
     /// How they speak Kafka.
     #[serde(default)]
     pub kafka: Option<Kafka>,

@@ -8,7 +8,7 @@ use crate::plan::{
     CountPlan, LevelPlan, MarkerForm, Model, Objective, Objectives, Plan, Protocol, ReceiversPlan, SharePlan,
     Subject,
 };
-use crate::protocols;
+use crate::protocols::{self, routing};
 use crate::resolve::hide_secrets;
 use crate::tree::{Node, Value};
 use crate::yaml;
@@ -118,6 +118,8 @@ fn match_filters(plans: &mut [Plan], context: &mut Context<'_>) {
         }
     }
     if let Some(plan) = plans.get_mut(common) {
+        let spoken = (plan.protocol(), plan.amqp1.queue.is_some());
+        routing::check_number(filters.len(), spoken, "subscribers.filters", context);
         plan.subscribers.filters = filters;
     }
 }

@@ -76,6 +76,9 @@ pub(super) struct ComponentConfig {
     /// Name of the port that speaks AMQP 0-9-1, if any.
     #[serde(default)]
     amqp_port: Option<String>,
+    /// Name of the port that speaks AMQP 1.0, if any.
+    #[serde(default)]
+    amqp1_port: Option<String>,
     /// Name of the port that speaks Kafka, if any.
     #[serde(default)]
     kafka_port: Option<String>,
@@ -145,6 +148,7 @@ impl ComponentConfig {
             (Protocol::Gateway, self.gateway_port),
             (Protocol::Nats, self.nats_port),
             (Protocol::Amqp, self.amqp_port),
+            (Protocol::Amqp1, self.amqp1_port),
             (Protocol::Kafka, self.kafka_port),
         ];
         Ok(Component {

@@ -6,6 +6,7 @@
 //! `docs/adding-a-protocol.md` leads through a new one.
 
 pub(crate) mod amqp;
+pub(crate) mod amqp1;
 mod check;
 pub(crate) mod coap;
 mod coap_tcp;
@@ -26,7 +27,7 @@ use crate::secret::Secret;
 use slice::Slice;
 
 /// All of them.
-const SLICES: [Slice; 10] = [
+const SLICES: [Slice; 11] = [
     mqtt::SLICE,
     http::SLICE,
     coap::SLICE,
@@ -36,6 +37,7 @@ const SLICES: [Slice; 10] = [
     lwm2m::SLICE,
     nats::SLICE,
     amqp::SLICE,
+    amqp1::SLICE,
     kafka::SLICE,
 ];
 

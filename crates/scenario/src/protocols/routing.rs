@@ -1,6 +1,7 @@
 //! Subjects of NATS and routing keys of AMQP as levels that slashes separate, as topics of MQTT have them. NATS and RabbitMQ themselves
 //! translate between the two in that way, so that filters of all match the same messages.
 
+use crate::config::{Scenario, Subscribers};
 use crate::context::Context;
 use crate::plan::Protocol;
 use plimsoll_codec::levels::dotted_filter;
@@ -30,7 +31,8 @@ pub(crate) fn filter_levels(filter: &str, protocol: Protocol) -> String {
 pub(crate) fn shown(levels: &str, protocol: Protocol) -> String {
     match protocol {
         Protocol::Nats => dotted_filter(levels, nats::REST),
-        Protocol::Amqp => dotted_filter(levels, amqp::REST),
+        // Brokers of AMQP 1.0 that have wildcards have those of 0-9-1.
+        Protocol::Amqp | Protocol::Amqp1 => dotted_filter(levels, amqp::REST),
         _ => levels.to_owned(),
     }
 }
@@ -56,6 +58,12 @@ pub(crate) fn check(
     match protocol {
         Protocol::Nats => report(check_subject(&template.example()), text, key, context),
         Protocol::Amqp => check_length(template, text, key, context),
+        Protocol::Amqp1 if template.is_of_each_message() => {
+            let message = format!(
+                "`{text}` differs from message to message, and over AMQP 1.0 a device has one address"
+            );
+            context.error_with_help(key, message, "take `{sequence}` out");
+        }
         _ => {}
     }
 }
@@ -71,6 +79,32 @@ pub(crate) fn check_of_filter(
         Protocol::Nats => report(check_filter(&template.example()), text, key, context),
         Protocol::Amqp => check_length(template, text, key, context),
         _ => {}
+    }
+}
+
+/// Reports subscribers that take turns at a queue, and of which each is expected to get everything.
+pub(crate) fn check_queue(scenario: &Scenario, queue: &Option<String>, key: &str, context: &mut Context<'_>) {
+    let is_shared = match &scenario.population.subscribers {
+        Subscribers::Group(group) => group.share.is_some(),
+        Subscribers::Count(_) => false,
+    };
+    if queue.is_some() && scenario.population.subscribers.count() > 1 && !is_shared {
+        let message = "subscribers take turns at a queue, so that each message comes to one of them";
+        let help = "write `subscribers: { count: 2, share: workers }`, with a name of your choice";
+        context.error_with_help(key, message, help);
+    }
+}
+
+/// Reports more filters of a subscriber than it can have. Where it receives from a queue, they only say what comes.
+pub(crate) fn check_number(
+    filters: usize,
+    (protocol, has_queue): (Protocol, bool),
+    key: &str,
+    context: &mut Context<'_>,
+) {
+    if protocol == Protocol::Amqp1 && filters > 1 && !has_queue {
+        let message = "a subscriber receives from one address over AMQP 1.0";
+        context.error_with_help(key, message, "write one filter, with wildcards if it matches more");
     }
 }
 

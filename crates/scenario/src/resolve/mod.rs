@@ -34,7 +34,7 @@ use crate::config::Scenario;
 use crate::context::Context;
 use crate::names;
 use crate::plan::{LoadPlan, Plan, PlatformPlan, PopulationPlan, RecordPlan};
-use crate::protocols::{self, amqp, coap, gateway, http, kafka, lwm2m, mqtt, nats};
+use crate::protocols::{self, amqp, amqp1, coap, gateway, http, kafka, lwm2m, mqtt, nats};
 use serde_json::Value;
 
 /// Resolves a checked scenario: its plan, and itself with every default filled in. `None` where something was found.
@@ -67,6 +67,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let http = http::resolve(&scenario.http, context);
     let lwm2m = lwm2m::resolve(&scenario, platform.as_ref(), (message.as_ref(), &columns), context);
     let amqp = amqp::resolve(&scenario, context);
+    let amqp1 = amqp1::resolve(&scenario, context);
     let kafka = kafka::resolve(&scenario, context);
     let nats = nats::resolve(&scenario.nats, context);
     let gateway = gateway::resolve(&scenario.gateway, context);
@@ -110,6 +111,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
         coap,
         lwm2m,
         amqp,
+        amqp1,
         kafka,
         nats,
         gateway,

@@ -39,6 +39,7 @@ pub(super) fn resolve(
     if let Some(name) = share.as_ref().filter(|_| protocol == Protocol::Nats) {
         routing::check_group(name, "population.subscribers.share", context);
     }
+    routing::check_number(texts.len(), (protocol, scenario.amqp1.queue.is_some()), path, context);
     let mut filters = Vec::new();
     for (position, text) in texts.iter().enumerate() {
         let path = format!("{path}.{position}");
@@ -63,12 +64,18 @@ pub(super) fn resolve(
             Err(error) => context.template_error(&path, error),
         }
     }
+    // Elsewhere, the levels of MQTT mean nothing.
+    let has_qos = protocol == Protocol::Mqtt || !protocol.has_topics();
+    if !has_qos && group.qos.is_some() && !elsewhere {
+        let message = format!("subscribers over {protocol} have no QoS");
+        context.error_with_help("population.subscribers.qos", message, "remove it");
+    }
     let whole = filters.len() == texts.len();
     let work = group.work.0;
     let link = population::link(group.link, "population.subscribers.link", context);
     let written = SubscriberGroup {
         count: group.count,
-        qos: Some(qos),
+        qos: has_qos.then_some(qos),
         filters: (!texts.is_empty()).then_some(texts),
         share: share.clone(),
         devices: group.devices,

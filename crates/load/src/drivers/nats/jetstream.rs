@@ -27,9 +27,15 @@ pub fn stream_info(stream: &str) -> String {
     format!("$JS.API.STREAM.INFO.{stream}")
 }
 
-/// The subject and the text of a request for a consumer that pushes what is new at a filter to a subject, and awaits the
-/// acknowledgement of each message. With a group, all its members ask for the same one.
-pub fn create_consumer(stream: &str, filter: &str, deliver: &str, group: Option<&str>) -> (String, String) {
+/// The subject and the text of a request for a consumer that pushes what comes at a filter to a subject, and awaits the
+/// acknowledgement of each message. It begins behind the message of that number, or with what is new. With a group, all its members
+/// ask for the same one.
+pub fn create_consumer(
+    stream: &str,
+    (filter, behind): (&str, Option<u64>),
+    deliver: &str,
+    group: Option<&str>,
+) -> (String, String) {
     let mut config = json!({
         "deliver_subject": deliver,
         "filter_subject": filter,
@@ -41,6 +47,10 @@ pub fn create_consumer(stream: &str, filter: &str, deliver: &str, group: Option<
         "ack_wait": LONGEST_WORK,
         "inactive_threshold": INACTIVE,
     });
+    if let Some(behind) = behind {
+        config["deliver_policy"] = "by_start_sequence".into();
+        config["opt_start_seq"] = behind.saturating_add(1).into();
+    }
     let subject = match group {
         Some(group) => {
             config["durable_name"] = group.into();
@@ -50,6 +60,27 @@ pub fn create_consumer(stream: &str, filter: &str, deliver: &str, group: Option<
         None => format!("$JS.API.CONSUMER.CREATE.{stream}"),
     };
     (subject, json!({ "stream_name": stream, "config": config }).to_string())
+}
+
+/// The number of the last message of a stream, by the answer about the stream.
+pub fn last_of_stream(answer: &[u8]) -> Option<u64> {
+    number(answer, "/state/last_seq")
+}
+
+/// The number of the message behind which a consumer begins, by the answer about the consumer.
+pub fn begin_of_consumer(answer: &[u8]) -> Option<u64> {
+    number(answer, "/delivered/stream_seq")
+}
+
+fn number(answer: &[u8], pointer: &str) -> Option<u64> {
+    serde_json::from_slice::<Value>(answer).ok()?.pointer(pointer)?.as_u64()
+}
+
+/// The number that a message has in its stream, by the subject at which its acknowledgement is awaited: `$JS.ACK.`, with domain and
+/// account since version 2.10 or without them, then stream, consumer, how often it was delivered, and that number.
+pub fn number_of_message(reply: &str) -> Option<u64> {
+    let place = if reply.split('.').count() > 10 { 7 } else { 5 };
+    reply.split('.').nth(place)?.parse().ok()
 }
 
 /// Why a request was refused, for people, with what to do where that is known; `None` where it was not.
@@ -86,12 +117,24 @@ mod tests {
 
     #[test]
     fn members_of_a_group_ask_for_the_same_consumer() {
-        let (subject, text) = create_consumer("S", "a.>", "d.1", Some("g"));
+        let (subject, text) = create_consumer("S", ("a.>", None), "d.1", Some("g"));
         assert_eq!(subject, "$JS.API.CONSUMER.DURABLE.CREATE.S.g");
         let asked: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&asked["config"]["deliver_group"], &asked["stream_name"]), (&"g".into(), &"S".into()));
-        let (subject, text) = create_consumer("S", "a.>", "d.1", None);
+        let (subject, text) = create_consumer("S", ("a.>", None), "d.1", None);
         assert_eq!(subject, "$JS.API.CONSUMER.CREATE.S");
-        assert!(!text.contains("durable_name"));
+        assert!(!text.contains("durable_name") && text.contains("\"new\""));
+        let (_, text) = create_consumer("S", ("a.>", Some(7)), "d.1", None);
+        assert!(text.contains("\"opt_start_seq\":8") && text.contains("\"by_start_sequence\""), "{text}");
+    }
+
+    #[test]
+    fn numbers_are_read_of_answers_and_of_subjects() {
+        assert_eq!(last_of_stream(br#"{"state":{"last_seq":9}}"#), Some(9));
+        assert_eq!(begin_of_consumer(br#"{"delivered":{"stream_seq":4}}"#), Some(4));
+        assert_eq!(begin_of_consumer(b"{"), None);
+        assert_eq!(number_of_message("$JS.ACK.S.c.1.12.3.1700000000000000000.0"), Some(12));
+        assert_eq!(number_of_message("$JS.ACK.d.a.S.c.1.12.3.1700000000000000000.0.x"), Some(12));
+        assert_eq!(number_of_message("a.b"), None);
     }
 }

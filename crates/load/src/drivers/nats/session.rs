@@ -74,6 +74,8 @@ pub struct Session {
     /// The beginning of the subjects at which JetStream answers.
     inbox: String,
     phase: Phase,
+    /// For each filter, the number in the stream of the last message that came: a new connection goes on behind it.
+    seen: Box<[Option<u64>]>,
     /// Messages whose acknowledgement is awaited.
     flight: FxHashSet<u32>,
     reply: Vec<u8>,
@@ -104,6 +106,7 @@ impl Session {
             connection: 0,
             inbox: String::new(),
             phase: Phase::Greeting,
+            seen: vec![None; filters.len()].into(),
             flight: FxHashSet::default(),
             reply: Vec::new(),
         }
@@ -189,7 +192,9 @@ impl Session {
                 let group = self.group(number);
                 let filter = self.filters.get(place).map(String::as_str).unwrap_or_default();
                 let deliver = self.deliver_subject(number);
-                jetstream::create_consumer(&stream, filter, &deliver, group.as_deref())
+                // What a group has seen is known to its consumer.
+                let behind = self.seen.get(place).copied().flatten().filter(|_| group.is_none());
+                jetstream::create_consumer(&stream, (filter, behind), &deliver, group.as_deref())
             }
             _ => match self.settings.created() {
                 Some((stream, storage)) => {
@@ -201,6 +206,23 @@ impl Session {
         let reply = format!("{}{REQUEST}", self.inbox);
         nats::encode_publish(subject.as_bytes(), Some(reply.as_bytes()), text.as_bytes(), out);
         if was == Phase::Connecting { Happened::Accepted } else { Happened::Nothing }
+    }
+
+    /// What an answer says of numbers in the stream.
+    fn learn(&mut self, answer: &[u8]) {
+        match self.phase {
+            Phase::Stream => {
+                // A stream that was lost and made again counts from 1.
+                let last = jetstream::last_of_stream(answer).unwrap_or(u64::MAX);
+                self.seen.iter_mut().for_each(|seen| *seen = seen.filter(|seen| *seen <= last));
+            }
+            Phase::Consumer(place) => {
+                if let Some(seen) = self.seen.get_mut(place) {
+                    *seen = seen.or_else(|| jetstream::begin_of_consumer(answer));
+                }
+            }
+            _ => {}
+        }
     }
 
     fn become_ready(&mut self) -> Happened<'static> {
@@ -223,7 +245,10 @@ impl Session {
                 }
                 Some(reason) => Err(Failure::lasting(format!("JetStream refused: {reason}"))),
                 None if self.phase == Phase::Ready => Ok(Happened::Nothing),
-                None => Ok(self.go_on(out)),
+                None => {
+                    self.learn(answer.content);
+                    Ok(self.go_on(out))
+                }
             };
         }
         let sequence = to.parse().ok().filter(|sequence| self.flight.remove(sequence));
@@ -297,8 +322,12 @@ impl messaging::Session for Session {
             Operation::Pong => Ok(Happened::Pong),
             Operation::Info(_) | Operation::Ok => Ok(Happened::Nothing),
             Operation::Message(delivery) if delivery.subscription == INBOX => self.answered(&delivery, out),
-            Operation::Message(Delivery { reply, content, .. }) => {
+            Operation::Message(Delivery { subscription, reply, content, .. }) => {
                 if let Some(reply) = reply.filter(|_| self.settings.stream.is_some()) {
+                    let place = subscription.checked_sub(FIRST_FILTER).map(|place| place as usize);
+                    if let Some(seen) = place.and_then(|place| self.seen.get_mut(place)) {
+                        *seen = jetstream::number_of_message(reply).or(*seen);
+                    }
                     nats::encode_publish(reply.as_bytes(), None, b"+ACK", out);
                 }
                 Ok(Happened::Delivered(content))

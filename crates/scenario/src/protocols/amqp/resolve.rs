@@ -1,28 +1,16 @@
 //! From what is written of AMQP to what is planned.
 
 use super::plan::AmqpPlan;
-use crate::config::{Scenario, Subscribers};
+use crate::config::Scenario;
 use crate::context::Context;
+use crate::protocols::routing;
 
 /// Longest short string of AMQP, bytes (AMQP 0-9-1, section 4.2.5.3).
 const LONGEST: usize = 255;
 
-/// What else a scenario says of subscribers that take turns at a queue.
-fn check_queue(scenario: &Scenario, context: &mut Context<'_>) {
-    let is_shared = match &scenario.population.subscribers {
-        Subscribers::Group(group) => group.share.is_some(),
-        Subscribers::Count(_) => false,
-    };
-    if scenario.amqp.queue.is_some() && scenario.population.subscribers.count() > 1 && !is_shared {
-        let message = "subscribers take turns at a queue, so that each message comes to one of them";
-        let help = "write `subscribers: { count: 2, share: workers }`, with a name of your choice";
-        context.error_with_help("amqp.queue", message, help);
-    }
-}
-
 pub(crate) fn resolve(scenario: &Scenario, context: &mut Context<'_>) -> AmqpPlan {
     let amqp = &scenario.amqp;
-    check_queue(scenario, context);
+    routing::check_queue(scenario, &amqp.queue, "amqp.queue", context);
     let texts = [
         ("virtual_host", Some(&amqp.virtual_host)),
         ("exchange", Some(&amqp.exchange)),

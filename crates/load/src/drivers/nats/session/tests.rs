@@ -150,6 +150,28 @@ fn a_subscriber_is_a_consumer_of_the_stream_and_acknowledges() {
 }
 
 #[test]
+fn a_subscriber_goes_on_behind_the_last_message_that_came() {
+    let mut alone = Arc::into_inner(settings(STREAM)).unwrap();
+    alone.group = None;
+    let mut subscriber = Session::new(Client::Subscriber(1), &["a/#".to_owned()], &Arc::new(alone));
+    let mut connect = |stream: &str, consumer: &str| {
+        subscriber.begin(&mut Vec::new());
+        went_on(&mut subscriber, INFO);
+        went_on(&mut subscriber, "PONG\r\n");
+        let (_, asked) = answer(&mut subscriber, "r", stream);
+        assert_eq!(answer(&mut subscriber, "r", consumer), happened("Ready"));
+        went_on(&mut subscriber, "MSG a.1 2 $JS.ACK.S.c.1.12.1.1.0 2\r\nhi\r\n");
+        asked
+    };
+    let asked = connect("{\"state\":{\"last_seq\":9}}", "{\"delivered\":{\"stream_seq\":9}}");
+    assert!(asked.contains("\"deliver_policy\":\"new\""), "{asked}");
+    let asked = connect("{\"state\":{\"last_seq\":20}}", "{}");
+    assert!(asked.contains("\"opt_start_seq\":13"), "{asked}");
+    let asked = connect("{\"state\":{\"last_seq\":0}}", "{}");
+    assert!(asked.contains("\"deliver_policy\":\"new\""), "the stream was made again: {asked}");
+}
+
+#[test]
 fn what_a_server_cannot_do_is_told_when_a_client_connects() {
     for (more, info, told) in [
         (CORE, "INFO {\"tls_required\":true}\r\n", "the platform wants TLS"),

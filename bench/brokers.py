@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""Compares MQTT brokers on one processor, by Plimsoll: processor time of a message at fixed loads, load lines, memory, storms.
+
+    bench/brokers.py [--runs 5] [--quick] [--brokers NAME,...] [--cells NAME,...] [--hours HOURS] [--write]
+
+Generator and broker have a core each of a host of two. Each run starts its broker anew. The runs go in turns: every cell of every
+broker once, in an order that is shuffled, then again. A result is kept in docs/results/brokers/ as JSON, and what has one is
+not run again; delete the file to do so. `--hours` begins no run after that time. `--write` makes docs/results/brokers.md of
+all results. `--quick` takes three runs of the cells that are marked as quick: at most two hours. Nothing else should run
+meanwhile. Before: `cargo build --release`, `source scripts/peers`, `source scripts/brokers`.
+"""
+import argparse, fcntl, itertools, json, math, os, random, signal, statistics, subprocess, sys, tempfile, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+PLIMSOLL = os.path.join(os.environ.get("CARGO_TARGET_DIR", f"{ROOT}/target"), "release/plimsoll")
+KEPT = f"{ROOT}/docs/results/brokers"
+PAGE = f"{ROOT}/docs/results/brokers.md"
+# Each with the greatest QoS that it does.
+BROKERS = {
+    "mosquitto": 2, "rabbitmq": 1, "nats": 1, "artemis": 2, "hivemq": 2, "moquette": 2, "mochi": 2, "aedes": 2, "amqtt": 2,
+    "embedded": 2,
+}
+MAPPINGS = {"rabbitmq": "mqtt", "nats": "mqtt"}
+# What shall be false of the differences that are told, at most.
+FALSE = 0.05
+
+
+def fixed(qos, devices, subscribers, rate, size, target="p/{run}/{device}", filters=None):
+    """A load far below what most of them sustain: two levels, of which the first one warms the broker up."""
+    receivers = {"count": subscribers, "filters": filters or ["p/{run}/#"]}
+    return {
+        "population": {"devices": devices, "subscribers": receivers},
+        "mqtt": {"qos": qos},
+        "message": {"target": target, "size": size},
+        "load": {"arrivals": "poisson", "levels": [rate, rate], "warm_up": "2s", "hold": "10s", "samples": 10, "drain": "3s", "again": "0s"},
+    }
+
+
+PAIRS = {"target": "p/{run}/{device}", "filters": ["p/{run}/{subscriber}"]}
+# Name: title, unit, whether it is quick, the least QoS that a broker has to do, the scenario, and the figure of its summary.
+CELLS = {
+    "in-0": ("fan-in, QoS 0, 1,000/s of 100 B", "µs", True, 0, fixed(0, 100, 1, 1000, 100), "each"),
+    "in-1": ("fan-in, QoS 1, 1,000/s of 100 B", "µs", True, 1, fixed(1, 100, 1, 1000, 100), "each"),
+    "in-2": ("fan-in, QoS 2, 500/s of 100 B", "µs", False, 2, fixed(2, 100, 1, 500, 100), "each"),
+    "pairs-1": ("100 pairs, QoS 1, 1,000/s of 100 B", "µs", True, 1, fixed(1, 100, 100, 1000, 100, **PAIRS), "each"),
+    "out-10": ("fan-out to 10, QoS 0, 200/s of 100 B", "µs", False, 0, fixed(0, 10, 10, 200, 100), "each"),
+    "out-100": ("fan-out to 100, QoS 0, 20/s of 100 B", "µs", True, 0, fixed(0, 10, 100, 20, 100), "each"),
+    "out-500": ("fan-out to 500, QoS 0, 4/s of 100 B", "µs", False, 0, fixed(0, 4, 500, 4, 100), "each"),
+    "size-32": ("100 pairs, QoS 0, 1,000/s of 32 B", "µs", False, 0, fixed(0, 100, 100, 1000, 32, **PAIRS), "each"),
+    "size-16k": ("100 pairs, QoS 0, 200/s of 16 KiB", "µs", True, 0, fixed(0, 100, 100, 200, 16384, **PAIRS), "each"),
+    "size-1m": ("4 pairs, QoS 0, 4/s of 1 MiB", "µs", False, 0, fixed(0, 4, 4, 4, 1048576, **PAIRS), "each"),
+    "line-0": ("load line of 100 pairs, QoS 0, 100 B", "/s", False, 0, None, "line"),
+    "line-1": ("load line of 100 pairs, QoS 1, 100 B", "/s", True, 1, None, "line"),
+    "memory": ("memory of an idle connection", "KiB", False, 0, {
+        "population": {"devices": 4000},
+        "load": {"devices": [500, 2000, 4000], "connect_rate": 500, "warm_up": "1s", "hold": "5s", "samples": 5, "drain": "1s", "again": "0s"},
+        "objectives": {"connected": ">= 99 %"},
+    }, "memory"),
+    "storm": ("all 500 clients back after the broker was killed for 3 s", "s", False, 1, {
+        "population": {"devices": 500, "subscribers": 1},
+        "mqtt": {"qos": 1},
+        "connection": {"offline": "buffer", "reconnect": {"from": "100ms", "to": "2s"}},
+        "load": {"levels": [200], "warm_up": "5s", "hold": "60s", "samples": 30, "drain": "5s", "again": "0s", "storm": {"after": "5s", "down": "3s"}},
+    }, "recovery"),
+}
+for line, qos in (("line-0", 0), ("line-1", 1)):
+    scenario = fixed(qos, 100, 100, 0, 100, **PAIRS)
+    scenario["load"] = {"arrivals": "poisson", "search": {"from": 500, "to": 100_000, "tolerance": "10 %", "time": "3m"}, "warm_up": "2s", "hold": "5s", "samples": 10, "drain": "2s"}
+    scenario["objectives"] = {"subscribe_p99": "< 100 ms", "delivered": ">= 99.9 %"}
+    CELLS[line] = (*CELLS[line][:4], scenario, "line")
+
+
+def works(cell, broker):
+    return CELLS[cell][3] <= BROKERS[broker]
+
+
+def scenario(cell, broker):
+    title, _, _, _, keys, kind = CELLS[cell]
+    platform = {"profile": broker} | ({"mapping": MAPPINGS[broker]} if broker in MAPPINGS else {})
+    whole = {"name": f"brokers-{cell}", "description": title, "platform": platform, "connection": {"timeout": "30s"}} | keys
+    if kind in ("each", "recovery"):
+        # Only what the broker takes for a message matters here.
+        whole["objectives"] = {"achieved": ">= 50 %", "publish_p99": None, "subscribe_p99": None, "delivered": None}
+    if kind == "recovery":
+        whole["load"]["storm"] |= {"component": broker}
+    return whole
+
+
+def figure(kind, summary):
+    """The figure of a run; `None` where there is none. Beside a load line stands whether it is one `at least`."""
+    level = summary["levels"][-1] if summary["levels"] else None
+    if kind == "each":
+        return level["platform_cpu"] * level["hold"] / level["sent"] * 1e6, None
+    if kind == "line":
+        found = summary["load_line"] or {}
+        return found.get("rate"), found.get("at_least")
+    if kind == "memory":
+        return summary["memory_per_connection"]["mean"] / 1024, None
+    return level["recovery"], None
+
+
+def run(cell, broker, turn):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "run.yaml")
+        json.dump(scenario(cell, broker), open(path, "w"))
+        began = time.time()
+        command = [PLIMSOLL, "run", path, "-q", "--no-report", "--store", os.path.join(folder, "runs.db"), "--summary-json", os.path.join(folder, "out.json")]
+        done = subprocess.run(command, capture_output=True, text=True)
+        try:
+            summary = json.load(open(os.path.join(folder, "out.json")))
+            found, at_least = figure(CELLS[cell][5], summary)
+            validity = [level["validity"] for level in summary["levels"]]
+            levels = [{key: level[key] for key in ("offered", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated", "reordered", "reconnects")} for level in summary["levels"]]
+            provenance = summary["provenance"]
+        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            found, at_least, validity, levels, provenance = None, None, [], [], {}
+            print(f"  no figure: {error!r}; {(done.stdout + done.stderr).strip()[-300:]}", file=sys.stderr)
+    kept = {
+        "cell": cell, "broker": broker, "turn": turn, "figure": found, "at_least": at_least, "validity": validity, "levels": levels,
+        "seconds": round(time.time() - began), "code": done.returncode, "began": time.strftime("%Y-%m-%d %H:%M", time.gmtime(began)),
+        "platform": provenance.get("platform"),
+    }
+    json.dump(kept, open(f"{KEPT}/{cell}-{broker}-{turn}.json", "w"), indent=1)
+    print(f"{cell} {broker} {turn}: {found and round(found, 2)} {CELLS[cell][1]}, {kept['seconds']} s", flush=True)
+
+
+# Quantiles of Student's distribution at 97.5 %, by degrees of freedom.
+STUDENT = [None, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
+
+
+def interval(logs):
+    """The geometric mean and its 95 % interval."""
+    mean = statistics.fmean(logs)
+    if len(logs) < 2:
+        return math.exp(mean), None
+    half = STUDENT[min(len(logs) - 1, 10)] * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(mean), (math.exp(mean - half), math.exp(mean + half))
+
+
+def beta(x, a, b):
+    """The regularised incomplete beta function, by its continued fraction."""
+    if x in (0, 1):
+        return x
+    if x > (a + 1) / (a + b + 2):
+        return 1 - beta(1 - x, b, a)
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(1 - x)) / a
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, 200):
+        for numerator in (m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)), -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))):
+            d = 1 / (1 + numerator * d)
+            c = 1 + numerator / c
+            value *= c * d
+    return front * value
+
+
+def chance(one, other):
+    """With which probability two equal brokers would differ at least as much (Welch's test on logarithms)."""
+    if min(len(one), len(other)) < 2:
+        return 1.0
+    parts = [statistics.variance(logs) / len(logs) for logs in (one, other)]
+    if sum(parts) == 0:
+        return 1.0 if one == other else 0.0
+    freedom = sum(parts) ** 2 / sum(part**2 / (len(logs) - 1) for part, logs in zip(parts, (one, other)))
+    t = (statistics.fmean(one) - statistics.fmean(other)) / math.sqrt(sum(parts))
+    return beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+
+
+def differing(figures):
+    """The pairs of brokers that differ, over all cells together (Benjamini and Hochberg, 1995)."""
+    tests = []
+    for cell, of_brokers in figures.items():
+        for one, other in itertools.combinations(of_brokers, 2):
+            tests.append((chance(of_brokers[one], of_brokers[other]), cell, one, other))
+    tests.sort()
+    last = max((place for place, (p, *_) in enumerate(tests, 1) if p <= FALSE * place / len(tests)), default=0)
+    return {(cell, *sorted((one, other))) for _, cell, one, other in tests[:last]}, len(tests)
+
+
+def letters(names, differ):
+    """A letter for each largest set of brokers of which no two differ."""
+    # Each pair of which it cannot be said that they differ has a letter in common.
+    sets = [{name} for name in names] + [set(pair) for pair in itertools.combinations(names, 2) if not differ(*pair)]
+    for one in list(sets):
+        for name in names:
+            if all(not differ(name, other) for other in one):
+                one.add(name)
+    largest = [one for one in sets if not any(one < other for other in sets)]
+    unique = [one for place, one in enumerate(largest) if one not in largest[:place]]
+    unique.sort(key=lambda one: [names.index(name) for name in names if name in one])
+    return {name: "".join(chr(ord("a") + at) for at, one in enumerate(unique) if name in one) for name in names}
+
+
+def shown(number):
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def write():
+    kept = [json.load(open(f"{KEPT}/{name}")) for name in sorted(os.listdir(KEPT)) if name.endswith(".json")]
+    figures, failed, marks = {}, [], {}
+    for one in kept:
+        is_sound = one["figure"] and all(validity == "valid" for validity in one["validity"][-1:])
+        if not is_sound:
+            failed.append(one)
+            continue
+        figures.setdefault(one["cell"], {}).setdefault(one["broker"], []).append(math.log(one["figure"]))
+        if one["at_least"]:
+            marks.setdefault((one["cell"], one["broker"]), 0)
+            marks[one["cell"], one["broker"]] += 1
+    differ, tests = differing(figures)
+    lost = {}
+    for one in kept:
+        for level in one["levels"] if one["cell"] not in ("storm", "line-0", "line-1") else []:
+            of = lost.setdefault(one["broker"], {"sent": 0, "expected": 0, "lost": 0, "duplicated": 0, "reordered": 0})
+            for key, name in (("sent", "sent"), ("expected", "expected_deliveries"), ("lost", "lost"), ("duplicated", "duplicated"), ("reordered", "reordered")):
+                of[key] += level[name] or 0
+    lines = [
+        "# MQTT brokers on one processor",
+        "",
+        "Generator and broker have a core each of a host of two. So brokers with one thread are favoured, and no figure here says",
+        "what a broker does on a larger machine. `bench/brokers.py` makes this page. Each broker is started by the profile of its",
+        "name, in a configuration without the limits that it has by default.",
+        "",
+        f"There are {len(kept)} runs, which took {sum(one['seconds'] for one in kept) / 3600:.1f} hours, from {min(one['began'] for one in kept)} to {max(one['began'] for one in kept)} UTC."
+        if kept else "Nothing was run yet.",
+        "Each run starts its broker anew, and measures the second of two equal levels: the first one warms it up. Figures are geometric",
+        "means over runs with their 95 % intervals (Student, on logarithms).",
+        "",
+        f"Brokers with a letter in common are not told apart. Of the {tests} pairs in all cells, {len(differ)} differ, with a false discovery rate of",
+        f"{FALSE * 100:.0f} % (Welch's test on logarithms; Benjamini and Hochberg, 1995).",
+        "",
+    ]
+    for kind, title in (("each", "Processor time of a message at a fixed load"), ("line", "Load lines"), ("memory", "Memory"), ("recovery", "Storms")):
+        cells = [cell for cell in CELLS if CELLS[cell][5] == kind and cell in figures]
+        if not cells:
+            continue
+        lines += [f"## {title}", ""]
+        if kind == "line":
+            lines += ["The highest rate at which 99 % of messages reach their subscriber within 100 ms and 99.9 % do at all. `≥` says that no run found where", "it ends, or not each.", ""]
+        for cell in cells:
+            of_brokers = figures[cell]
+            order = sorted(of_brokers, key=lambda name: statistics.fmean(of_brokers[name]), reverse=kind == "line")
+            told = letters(order, lambda one, other: (cell, *sorted((one, other))) in differ)
+            lines += [f"**{CELLS[cell][0]}**, {CELLS[cell][1]}:", "", "| broker | mean | 95 % | runs | |", "|---|---|---|---|---|"]
+            for name in order:
+                mean, span = interval(of_brokers[name])
+                mark = "≥ " if marks.get((cell, name)) else ""
+                lines.append(f"| {name} | {mark}{shown(mean)} | {f'{shown(span[0])} to {shown(span[1])}' if span else '–'} | {len(of_brokers[name])} | {told[name]} |")
+            lines.append("")
+    lines += ["## What became of messages", "", "In all levels at fixed loads, warming up included:", "", "| broker | sent | expected | lost | twice | out of order |", "|---|---|---|---|---|---|"]
+    for name, of in sorted(lost.items()):
+        lines.append("| " + " | ".join([name, *(f"{of[key]:,}" for key in ("sent", "expected", "lost", "duplicated", "reordered"))]) + " |")
+    if failed:
+        lines += ["", "## Runs without a figure", ""]
+        lines += [f"- {one['cell']}, {one['broker']}, {one['turn']}: {', '.join(one['validity']) or 'no level'}, code {one['code']}" for one in failed]
+    open(PAGE, "w").write("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--hours", type=float, default=math.inf)
+    for name, choices in (("brokers", BROKERS), ("cells", CELLS)):
+        parser.add_argument(f"--{name}", default=",".join(choices))
+    for name in ("quick", "write"):
+        parser.add_argument(f"--{name}", action="store_true")
+    options = parser.parse_args()
+    os.makedirs(KEPT, exist_ok=True)
+    if options.write:
+        return write()
+    # What it has started ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # Two at once would disturb each other. The lock ends with this program.
+    try:
+        fcntl.flock(os.open(KEPT, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"{sys.argv[0]} runs already: its figures would be disturbed")
+    cells = [cell for cell in options.cells.split(",") if CELLS[cell][2] or not options.quick]
+    end = time.time() + options.hours * 3600
+    for turn in range(3 if options.quick else options.runs):
+        wanted = [(cell, broker) for cell in cells for broker in options.brokers.split(",") if works(cell, broker)]
+        random.Random(turn).shuffle(wanted)
+        for cell, broker in wanted:
+            if not os.path.exists(f"{KEPT}/{cell}-{broker}-{turn}.json") and time.time() < end:
+                run(cell, broker, turn)
+    write()
+
+
+if __name__ == "__main__":
+    main()
