@@ -90,8 +90,8 @@ impl<'a> Reader<'a> {
             // The first half of a code says how long what is left out here is.
             0x51 | 0x54 | 0x55 => self.past(1)?,
             0x61 => self.past(2)?,
-            0x71 | 0x72 | 0x73 | 0x74 => self.past(4)?,
-            0x81 | 0x82 | 0x83 | 0x84 => self.past(8)?,
+            0x71..=0x74 => self.past(4)?,
+            0x81..=0x84 => self.past(8)?,
             0x94 | 0x98 => self.past(16)?,
             0xc1 => {
                 self.short()?;
