@@ -4,14 +4,13 @@
 //! in which they were published. A subscriber has a queue of its own that is bound to the exchange, or consumes from one that exists.
 
 use crate::driver::Client;
-use crate::drivers::messaging::{Failure, Happened, Outgoing};
+use crate::drivers::messaging::{Failure, Flight, Happened, Outgoing};
 use crate::drivers::{messaging, words};
 use plimsoll_codec::amqp::methods::{self, Method, QueueKind, Tuning};
 use plimsoll_codec::amqp::{self, Frame};
 use plimsoll_codec::levels::{dotted_filter, to_dots};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{AmqpPlan, Plan};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Our only channel.
@@ -26,8 +25,6 @@ const LONGEST_BLOCKED: Nanos = Nanos::from_secs(3600);
 const LARGEST_CONTENT: u64 = 2 * 1024 * 1024;
 /// Room for a content that a session keeps.
 const KEPT: usize = 64 * 1024;
-/// A row of messages in flight may be that long whatever its first one waits for.
-const SHORT: usize = 1024;
 /// A queue that subscribers share goes after so many milliseconds without any of them: that of a run which was killed goes by
 /// itself.
 const EXPIRES: i32 = 300_000;
@@ -71,14 +68,8 @@ pub struct Session {
     may_send: bool,
     /// Whether the platform reads nothing for a while, and so answers no ping.
     is_blocked: bool,
-    /// Messages whose confirm is awaited, in the order in which they were published; `None` where it has come.
-    flight: VecDeque<Option<u32>>,
-    /// Messages in `flight` whose confirm is awaited.
-    open: usize,
-    /// The tag of the first message in `flight`.
-    first_tag: u64,
-    /// Messages that one frame has confirmed.
-    confirmed: Vec<u32>,
+    /// Messages whose confirm is awaited, by their tags.
+    flight: Flight,
     /// The delivery whose content is coming.
     coming: Option<Coming>,
     content: Vec<u8>,
@@ -119,10 +110,7 @@ impl Session {
             keep_alive: Nanos::from_secs(i64::from(HEARTBEAT) / 2),
             may_send: true,
             is_blocked: false,
-            flight: VecDeque::new(),
-            open: 0,
-            first_tag: 1,
-            confirmed: Vec::new(),
+            flight: Flight::default(),
             coming: None,
             content: Vec::new(),
         }
@@ -200,7 +188,7 @@ impl Session {
             (Phase::Consuming, Method::Declared) => Ok(Happened::Nothing),
             (Phase::Ready, Method::QosSet) => Ok(Happened::Pong),
             (Phase::Ready, Method::Ack(tag, through)) => Ok(if self.confirm(tag, through) {
-                Happened::AcknowledgedTogether(&self.confirmed)
+                Happened::AcknowledgedTogether(self.flight.ended())
             } else {
                 Happened::UnknownAck
             }),
@@ -208,7 +196,7 @@ impl Session {
                 let reason = "the platform could not keep the message (basic.nack)".to_owned();
                 let known = self.confirm(tag, through);
                 Ok(if known {
-                    Happened::RefusedTogether(&self.confirmed, reason)
+                    Happened::RefusedTogether(self.flight.ended(), reason)
                 } else {
                     Happened::UnknownAck
                 })
@@ -262,23 +250,8 @@ impl Session {
 
     /// Notes which messages a tag confirms; whether any.
     fn confirm(&mut self, tag: u64, through: bool) -> bool {
-        self.confirmed.clear();
-        let Some(place) = tag.checked_sub(self.first_tag).and_then(|place| usize::try_from(place).ok())
-        else {
-            return false;
-        };
-        if place >= self.flight.len() {
-            return false;
-        }
-        let first = if through { 0 } else { place };
-        let taken = self.flight.range_mut(first..=place).filter_map(Option::take);
-        self.confirmed.extend(taken);
-        self.open -= self.confirmed.len();
-        while let Some(None) = self.flight.front() {
-            self.flight.pop_front();
-            self.first_tag += 1;
-        }
-        !self.confirmed.is_empty()
+        let place = tag.checked_sub(self.flight.first()).and_then(|place| usize::try_from(place).ok());
+        place.is_some_and(|place| self.flight.end(if through { 0 } else { place }..=place))
     }
 
     /// The head of a content, which is a delivery by itself where it has nothing more.
@@ -350,7 +323,7 @@ impl messaging::Session for Session {
         self.is_blocked = false;
         self.coming = None;
         self.content.clear();
-        self.first_tag = 1;
+        self.flight.begin(1);
         out.extend_from_slice(amqp::PROTOCOL_HEADER);
     }
 
@@ -375,9 +348,8 @@ impl messaging::Session for Session {
     }
 
     fn may_publish(&self) -> bool {
-        let most = usize::from(self.settings.amqp.in_flight);
-        let has_room = self.open < most && self.flight.len() < 2 * most.max(SHORT);
-        self.may_send && (!self.settings.amqp.confirms || has_room)
+        let AmqpPlan { confirms, in_flight, .. } = self.settings.amqp;
+        self.may_send && (!confirms || self.flight.has_room(in_flight))
     }
 
     fn publish(&mut self, message: Outgoing<'_>, out: &mut Vec<u8>) -> Result<(), String> {
@@ -390,26 +362,17 @@ impl messaging::Session for Session {
         let place = (exchange.as_bytes(), &*topic);
         amqp::encode_publish(CHANNEL, place, (content, *persistent), self.largest_frame, out);
         if *confirms {
-            self.flight.push_back(Some(sequence));
-            self.open += 1;
+            self.flight.push(sequence);
         }
         Ok(())
     }
 
     fn withdraw(&mut self, sequence: u32) {
-        let Some(place) = self.flight.iter().rposition(|own| *own == Some(sequence)) else { return };
-        self.open -= 1;
-        // What was not sent has no tag: it is always the last one.
-        if place + 1 == self.flight.len() {
-            self.flight.pop_back();
-        } else if let Some(own) = self.flight.get_mut(place) {
-            *own = None;
-        }
+        self.flight.withdraw(sequence);
     }
 
     fn abandon(&mut self) -> Vec<u32> {
-        self.open = 0;
-        self.flight.drain(..).flatten().collect()
+        self.flight.drain()
     }
 
     /// A limit without a limit: it changes nothing, and servers answer it in turn.

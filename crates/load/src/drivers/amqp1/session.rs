@@ -3,7 +3,7 @@
 //! The platform says with credit how many messages it takes. What became of each comes as a disposition.
 
 use crate::driver::Client;
-use crate::drivers::messaging::{Failure, Happened, Outgoing};
+use crate::drivers::messaging::{Failure, Flight, Happened, Outgoing};
 use crate::drivers::{messaging, words};
 use plimsoll_codec::amqp1::performatives::{
     self, Attach, Disposition, End, Error, Flow, Outcome, Performative, Standing, TRANSFER_OVERHEAD, Transfer,
@@ -104,12 +104,8 @@ pub struct Session {
     handle: Option<u32>,
     /// The newest messages, and how many frames each took.
     frames: VecDeque<(u32, u32)>,
-    /// Messages whose outcome is awaited, by the number of the first; `None` where it has come.
-    flight: VecDeque<Option<u32>>,
-    open: usize,
-    first: u32,
-    /// Messages that one frame has settled.
-    settled: Vec<u32>,
+    /// Messages whose outcome is awaited, by the numbers of their deliveries.
+    flight: Flight,
     /// The number of the delivery of which something is still to come, and whether it is settled.
     coming: Option<(u32, bool)>,
     part: Vec<u8>,
@@ -176,10 +172,7 @@ impl Session {
             unflowed: 0,
             handle: None,
             frames: VecDeque::new(),
-            flight: VecDeque::new(),
-            open: 0,
-            first: 0,
-            settled: Vec::new(),
+            flight: Flight::default(),
             coming: None,
             part: Vec::new(),
             content: Vec::new(),
@@ -459,38 +452,31 @@ impl Session {
         }
         let Some(outcome) = own.outcome else {
             let reason = "the platform forgot the message without saying what became of it".to_owned();
-            return Happened::RefusedTogether(&self.settled, reason);
+            return Happened::RefusedTogether(self.flight.ended(), reason);
         };
         match outcome {
-            Outcome::Accepted => Happened::AcknowledgedTogether(&self.settled),
+            Outcome::Accepted => Happened::AcknowledgedTogether(self.flight.ended()),
             Outcome::Rejected(error) => {
                 let why = error.map_or_else(|| "without a reason".to_owned(), told);
-                Happened::RefusedTogether(&self.settled, format!("the platform rejected the message: {why}"))
+                Happened::RefusedTogether(
+                    self.flight.ended(),
+                    format!("the platform rejected the message: {why}"),
+                )
             }
             Outcome::Released => {
                 let reason = "the platform gave the message back (released)".to_owned();
-                Happened::RefusedTogether(&self.settled, reason)
+                Happened::RefusedTogether(self.flight.ended(), reason)
             }
         }
     }
 
     /// Notes which messages these numbers settle; whether any.
     fn settle(&mut self, first: u32, last: u32) -> bool {
-        self.settled.clear();
-        let (begin, end) = (first.wrapping_sub(self.first), last.wrapping_sub(self.first));
-        // Numbers before the first of all have come round.
-        let begin = if begin > u32::MAX / 2 { 0 } else { begin as usize };
-        if end > u32::MAX / 2 || end as usize >= self.flight.len() || begin > end as usize {
-            return false;
-        }
-        let taken = self.flight.range_mut(begin..=end as usize).filter_map(Option::take);
-        self.settled.extend(taken);
-        self.open -= self.settled.len();
-        while let Some(None) = self.flight.front() {
-            self.flight.pop_front();
-            self.first = self.first.wrapping_add(1);
-        }
-        !self.settled.is_empty()
+        // They have 32 bits, and begin again behind the last one.
+        let own = self.flight.first() as u32;
+        let (begin, end) = (first.wrapping_sub(own), last.wrapping_sub(own));
+        let begin = if begin > u32::MAX / 2 { 0 } else { begin };
+        end <= u32::MAX / 2 && self.flight.end(begin as usize..=end as usize)
     }
 
     fn ended(&self, what: &str, error: Option<Error<'_>>) -> Failure {
@@ -515,7 +501,8 @@ impl messaging::Session for Session {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.phase = Phase::Greeting;
         (self.next_outgoing, self.window, self.first_window) = (0, 0, 0);
-        (self.next_incoming, self.unflowed, self.counted, self.credit, self.first) = (0, 0, 0, 0, 0);
+        (self.next_incoming, self.unflowed, self.counted, self.credit) = (0, 0, 0, 0);
+        self.flight.begin(0);
         (self.handle, self.pings, self.ping, self.coming) = (None, 0, Ping::Nothing, None);
         self.keep_alive = KEEP_ALIVE;
         self.frames.clear();
@@ -539,13 +526,12 @@ impl messaging::Session for Session {
     }
 
     fn may_publish(&self) -> bool {
-        let most = usize::from(self.settings.amqp.in_flight);
-        let has_room = self.open < most && self.flight.len() < 2 * most.max(1024);
+        let Amqp1Plan { acknowledged, in_flight, .. } = self.settings.amqp;
         // The longest message must find room, since it goes as a whole.
         let longest =
             (self.settings.largest_content + MESSAGE_OVERHEAD).div_ceil(self.largest_payload) as u32;
         let has_window = self.window > 0 && self.window >= longest.min(self.first_window);
-        self.credit > 0 && has_window && (!self.settings.amqp.acknowledged || has_room)
+        self.credit > 0 && has_window && (!acknowledged || self.flight.has_room(in_flight))
     }
 
     fn publish(&mut self, message: Outgoing<'_>, out: &mut Vec<u8>) -> Result<(), String> {
@@ -572,8 +558,7 @@ impl messaging::Session for Session {
             self.frames.pop_front();
         }
         if acknowledged {
-            self.flight.push_back(Some(sequence));
-            self.open += 1;
+            self.flight.push(sequence);
         }
         Ok(())
     }
@@ -586,18 +571,11 @@ impl messaging::Session for Session {
         self.window = self.window.saturating_add(frames);
         self.counted = self.counted.wrapping_sub(1);
         self.credit = self.credit.saturating_add(1);
-        let Some(place) = self.flight.iter().rposition(|own| *own == Some(sequence)) else { return };
-        self.open -= 1;
-        if place + 1 == self.flight.len() {
-            self.flight.pop_back();
-        } else if let Some(own) = self.flight.get_mut(place) {
-            *own = None;
-        }
+        self.flight.withdraw(sequence);
     }
 
     fn abandon(&mut self) -> Vec<u32> {
-        self.open = 0;
-        self.flight.drain(..).flatten().collect()
+        self.flight.drain()
     }
 
     /// A link that is answered after all that was said before.

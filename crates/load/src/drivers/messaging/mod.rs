@@ -2,8 +2,10 @@
 //! [`Session`] and has the rest from here. (MQTT has connections of its own, which also go over TLS, WebSocket and emulated networks.)
 
 mod connection;
+mod flight;
 mod session;
 
+pub use flight::Flight;
 pub use session::{Failure, Happened, Outgoing, Session};
 
 use super::readiness::Ready;

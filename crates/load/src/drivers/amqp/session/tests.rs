@@ -93,7 +93,7 @@ fn confirms_name_messages_by_their_order() {
     assert_eq!(happened(&mut device, &ack(80, 3, true)), "UnknownAck");
     assert_eq!(happened(&mut device, &ack(80, 9, false)), "UnknownAck");
     assert!(happened(&mut device, &ack(120, 4, false)).starts_with("RefusedTogether([13]"));
-    assert!(device.may_publish() && device.open == 0 && device.flight.is_empty());
+    assert!(device.may_publish() && device.abandon().is_empty());
     publish(&mut device, 14);
     publish(&mut device, 15);
     device.withdraw(15);
