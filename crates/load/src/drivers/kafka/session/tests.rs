@@ -4,6 +4,7 @@ use super::*;
 use crate::drivers::messaging::Session as _;
 use plimsoll_codec::kafka::batch::{self, Entry, NOBODY};
 use plimsoll_scenario::{Environment, SourceFile, load};
+use std::net::Ipv4Addr;
 
 fn settings(more: &str) -> Arc<Settings> {
     let text = format!(
