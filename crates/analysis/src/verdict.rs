@@ -36,6 +36,11 @@ pub(crate) fn judge(
     let standings: Vec<(&Objective, Standing)> =
         terms.objectives.level.iter().map(|objective| (objective, of(objective))).collect();
     decide(level, record, &standings, why_invalid);
+    let is_passing = |(objective, standing): &&(&Objective, Standing)| {
+        *standing != Standing::Met && may_pass(level, objective)
+    };
+    let passing =
+        standings.iter().find(is_passing).map(|(objective, _)| level.about(objective).warming.clone());
     if level.verdict != LevelVerdict::Met {
         // That nearly nothing was taken, or nothing any more, explains whatever objective missed.
         let refused = level.refused as f64 > level.sent as f64 * MOSTLY_REFUSED;
@@ -43,12 +48,12 @@ pub(crate) fn judge(
         let explains = (refused || gone) && level.death.is_none();
         let at = if explains { 0 } else { level.reasons.len() };
         level.reasons.splice(at..at, level.incident.clone());
-        level.reasons.extend(level.warming.clone());
+        level.reasons.extend(passing.clone().unwrap_or_else(|| level.warming.clone()));
         level.reasons.extend(level.stall.clone());
     }
     let open = standings.iter().any(|(_, standing)| matches!(standing, Standing::Undecided(_)));
     level.is_worth_again = match level.verdict {
-        LevelVerdict::Undecided => open || level.warming.is_some(),
+        LevelVerdict::Undecided => open || passing.is_some(),
         LevelVerdict::Invalid => level.validity == Validity::HostBound,
         _ => false,
     };
@@ -74,10 +79,8 @@ fn decide(
     let robbed = robbed.map(|starved| starved.in_words());
     let excuse = validity::excuse(&level.generator).filter(|_| !all_met);
     let clear = |(objective, standing): &&(&Objective, Standing)| {
-        // A later hold would meet a time, perhaps.
-        let passes = level.warming.is_some() && is_time(objective.subject);
         matches!(standing, Standing::Missed(_))
-            && !passes
+            && !may_pass(level, objective)
             && !(excuse.is_some() && waits_for_us(objective.subject))
             && clear::is_clear(objective, level, record, held)
     };
@@ -101,14 +104,14 @@ fn decide(
         (level.verdict, level.reasons) = (LevelVerdict::Invalid, vec![why]);
         return;
     }
-    let missed = standings.iter().any(|(_, standing)| matches!(standing, Standing::Missed(_)));
-    let missed_a_time = standings
-        .iter()
-        .any(|(objective, standing)| matches!(standing, Standing::Missed(_)) && is_time(objective.subject));
+    let missed = |(_, standing): &&(&Objective, Standing)| matches!(standing, Standing::Missed(_));
+    let may_pass = |(objective, _): &(&Objective, Standing)| may_pass(level, objective);
+    let (missed, passing) =
+        (standings.iter().any(|own| missed(&own)), standings.iter().filter(missed).any(may_pass));
     let unproved = (level.unproved as f64 > level.sent as f64 * UNPROVED).then(|| unproved(level));
     (level.verdict, level.reasons) = match (missed, unproved) {
         _ if gone => (LevelVerdict::Missed, reasons),
-        (true, _) if missed_a_time && level.warming.is_some() => (LevelVerdict::Undecided, reasons),
+        (true, _) if passing => (LevelVerdict::Undecided, reasons),
         (true, _) => (LevelVerdict::Missed, reasons),
         (false, Some(unproved)) => {
             (LevelVerdict::Undecided, std::iter::once(unproved).chain(reasons).collect())
@@ -118,8 +121,11 @@ fn decide(
     };
 }
 
-fn is_time(subject: Subject) -> bool {
-    matches!(subject, Subject::Quantile(..) | Subject::Mean(_))
+/// Whether a later hold may meet an objective that this one missed: a time of those whose platform was still warming up. The
+/// times of one population say nothing about those of another.
+fn may_pass(level: &LevelSummary, objective: &Objective) -> bool {
+    let is_time = matches!(objective.subject, Subject::Quantile(..) | Subject::Mean(_));
+    is_time && level.about(objective).warming.is_some()
 }
 
 /// Whether a miss may come from our own acknowledgements, for which the platform waits before it delivers more.
@@ -149,4 +155,64 @@ fn in_words(death: &DeathRecord, record: &LevelRecord) -> String {
         false => "before its hold".to_owned(),
     };
     format!("{component} died at {load} {when} ({status}){}", death.in_its_words())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::summarize;
+    use plimsoll_model::objective::{Comparison, Objectives};
+    use plimsoll_model::record::{LevelEnd, LevelStart, PopulationTerms, SampleRecord};
+    use plimsoll_model::{Counts, Histogram, Metric};
+
+    /// A level of samples whose messages take these times.
+    fn level(micros: &[i64]) -> LevelRecord {
+        let sample = |micros: &i64| {
+            let mut times = Histogram::new();
+            times.record_n(Nanos::from_micros(*micros), 30);
+            let counts = Counts { due: 30, sent: 30, acknowledged: 30, completed: 30, ..Counts::default() };
+            let histograms =
+                [(Metric::PublishTime, times.clone()), (Metric::PublishTimeFromSend, times)].into();
+            Some(SampleRecord { counts, histograms })
+        };
+        let samples = u16::try_from(micros.len()).unwrap();
+        LevelRecord {
+            start: LevelStart { samples, hold: Nanos::from_secs(6), ..LevelStart::default() },
+            end: Some(LevelEnd { at: Nanos::from_secs(6), ..LevelEnd::default() }),
+            samples: micros.iter().map(sample).collect(),
+            ..LevelRecord::default()
+        }
+    }
+
+    /// That one population warms up excuses no miss of another one.
+    #[test]
+    fn a_warm_up_excuses_the_times_of_its_own_population() {
+        let (warming, steady) = ([90, 80, 70, 60, 50, 40], [80; 6]);
+        let of = |name: &str| PopulationTerms {
+            name: name.into(),
+            terms: Terms { qos: 1, devices: 1, ..Terms::default() },
+            ..PopulationTerms::default()
+        };
+        let judged = |near: &[i64], far: &[i64]| {
+            let objective = Objective {
+                population: Some("far".into()),
+                subject: Subject::Quantile(Metric::PublishTime, 0.95),
+                comparison: Comparison::Below,
+                bound: 10e-6,
+            };
+            let terms = Terms {
+                qos: 1,
+                devices: 2,
+                objectives: Objectives { level: vec![objective], load_line: None },
+                populations: vec![of("near"), of("far")],
+                ..Terms::default()
+            };
+            let populations = vec![level(near), level(far)];
+            let judged = summarize(&LevelRecord { populations, ..level(near) }, &terms, &[]);
+            (judged.verdict, judged.reasons.join("; ").contains("warming up"))
+        };
+        assert_eq!(judged(&warming, &steady).0, LevelVerdict::Missed);
+        assert_eq!(judged(&steady, &warming), (LevelVerdict::Undecided, true));
+        assert_eq!(judged(&steady, &steady), (LevelVerdict::Missed, false));
+    }
 }
