@@ -1,6 +1,7 @@
 //! Brings a platform up, checks its health, takes it down. A platform is data: what is started and how it is known
 //! to be up stands in its profile.
 
+mod certificate;
 mod clock;
 mod component;
 mod control_group;

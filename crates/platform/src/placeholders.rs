@@ -1,5 +1,6 @@
-//! Placeholders of platform profiles: `{port:NAME}`, `{dir}`, `{plimsoll}`.
+//! Placeholders of platform profiles: `{port:NAME}`, `{dir}`, `{plimsoll}`, `{certificate}`, `{key}`.
 
+use crate::certificate::Certificate;
 use crate::free_port::free_port;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ pub struct Placeholders {
     own: BTreeSet<String>,
     replica: usize,
     below: Option<String>,
+    /// Made when it is first asked for.
+    certificate: Option<Certificate>,
 }
 
 impl Placeholders {
@@ -30,6 +33,7 @@ impl Placeholders {
             own: BTreeSet::new(),
             replica: 0,
             below: None,
+            certificate: None,
         }
     }
 
@@ -103,6 +107,13 @@ impl Placeholders {
         self.ports
     }
 
+    fn certificate(&mut self) -> std::io::Result<&Certificate> {
+        if self.certificate.is_none() {
+            self.certificate = Some(Certificate::make(&self.dir)?);
+        }
+        self.certificate.as_ref().ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    }
+
     /// The text with its placeholders filled in; other braces stay as they are.
     pub fn fill(&mut self, text: &str) -> std::io::Result<String> {
         let mut filled = String::new();
@@ -119,6 +130,8 @@ impl Placeholders {
                     let own = self.below.as_ref().map(|below| self.dir.join(below));
                     filled.push_str(&own.as_ref().unwrap_or(&self.dir).to_string_lossy());
                 }
+                ("certificate", _) => filled.push_str(&self.certificate()?.certificate.to_string_lossy()),
+                ("key", _) => filled.push_str(&self.certificate()?.key.to_string_lossy()),
                 ("plimsoll", _) => filled.push_str(&self.program.to_string_lossy()),
                 (_, Some(port)) => filled.push_str(&self.told_port(port)?.to_string()),
                 _ => {
@@ -137,6 +150,19 @@ impl Placeholders {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_certificate_is_made_once_and_its_key_is_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut placeholders = Placeholders::new(folder.path());
+        let files = placeholders.fill("{certificate} {key}").unwrap();
+        assert_eq!(placeholders.fill("{certificate} {key}").unwrap(), files);
+        let (certificate, key) = files.split_once(' ').unwrap();
+        assert!(std::fs::read_to_string(certificate).unwrap().starts_with("-----BEGIN CERTIFICATE"));
+        assert!(std::fs::read_to_string(key).unwrap().starts_with("-----BEGIN PRIVATE KEY"));
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(key).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
+    }
 
     #[test]
     fn equal_names_are_equal_ports_and_other_braces_stay() {

@@ -272,6 +272,9 @@ impl Platform {
         for (component, quota) in &plan.quotas {
             platform.facts.insert(format!("quota of {component}"), quota.to_string());
         }
+        if let Some(name) = &plan.roles.device.port {
+            device_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
+        }
         let port = device_port.ok_or_else(|| wrong(format!("no component has a port for {protocol}")))?;
         platform.ports = placeholders.into_ports();
         platform.address.set_port(port);
@@ -318,7 +321,8 @@ impl Platform {
             let version_5 = component.mqtt5_port.as_ref();
             version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt).or(component.port(protocol))
         });
-        let port = names.filter_map(|name| self.ports.get(name)).next_back();
+        let own = plan.roles.device.port.as_ref();
+        let port = names.filter(|_| own.is_none()).chain(own).filter_map(|name| self.ports.get(name)).next_back();
         let missing = || PlatformError::Profile {
             profile: plan.profile.name.clone(),
             what: format!("no component has a port for {protocol}"),

@@ -47,7 +47,8 @@ pub struct Profile {
 }
 
 /// One process of a platform. In `command`, `prepare`, `environment` and `files`, `{port:NAME}` stands for a free port
-/// (the same wherever the same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
+/// (the same wherever the same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program, `{certificate}` and `{key}` for
+/// files with a certificate of this host and its key, in PEM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Component {
     /// Its name in reports.

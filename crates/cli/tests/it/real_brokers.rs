@@ -140,3 +140,16 @@ load: { levels: [100], warm_up: 1s, hold: 1s, samples: 5, drain: 3s }
 fn the_embedded_broker_does_every_qos_in_mqtt_5() {
     embedded("5");
 }
+
+#[test]
+fn mosquitto_delivers_everything_over_tls_and_over_websocket() {
+    for mapping in ["tls", "websocket"] {
+        let run = Bench::beside_others().run(&format!(
+            "name: layered\nplatform: {{ profile: mosquitto, mapping: {mapping} }}\n\
+             population: {{ devices: 20, subscribers: 2 }}\nmqtt: {{ qos: 1 }}\n\
+             load: {{ levels: [100], warm_up: 300ms, hold: 2s, samples: 4, drain: 5s }}\n\
+             objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }}\n"
+        ));
+        assert_adds_up(&run, 1, 2, 1);
+    }
+}

@@ -84,6 +84,18 @@ impl PlatformPlan {
         self.roles.device.protocol.or(told).unwrap_or_default()
     }
 
+    /// Where clients connect, as far as that is known before: the address, or this host where the profile starts the platform.
+    pub fn endpoint(&self) -> Endpoint {
+        let started = || Endpoint {
+            protocol: self.protocol(),
+            wire: self.roles.device.wire,
+            host: "localhost".to_owned(),
+            port: 0,
+            path: self.roles.device.path.clone(),
+        };
+        self.address.clone().unwrap_or_else(started)
+    }
+
     /// Whether devices send their events to a gateway that tells a test manager what becomes of them, one that we start.
     pub fn reports_stages(&self) -> bool {
         let told = |component: &Component| component.port(Protocol::Gateway).is_some();

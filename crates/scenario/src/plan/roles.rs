@@ -2,7 +2,7 @@
 //! listeners of subscribers.
 
 use super::{CapturedName, Each};
-use super::{MarkerForm, Piece, Protocol, Template, TokenPlan};
+use super::{MarkerForm, Piece, Protocol, Template, TokenPlan, Wire};
 use crate::protocols::lwm2m::config::MessageResource;
 use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
@@ -65,6 +65,12 @@ impl RolePlan {
 pub struct DeviceRole {
     /// What it speaks; `None` leaves it to the platform's address.
     pub protocol: Option<Protocol>,
+    /// Of a platform that is started: the name of the port to which devices connect; `None` for that at which it speaks the protocol.
+    pub port: Option<String>,
+    /// Of a platform that is started: what lies between the protocol and TCP, and the path of the WebSocket.
+    pub wire: Wire,
+    /// See `wire`.
+    pub path: String,
     /// The request of HTTP or CoAP; `None` for a POST of the message to the topic.
     pub request: Option<RequestPlan>,
     /// The requests with which each connection begins.

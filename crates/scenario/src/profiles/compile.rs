@@ -15,7 +15,7 @@ use crate::plan::{
     OptionPlan, OptionValue, Piece, Protocol, RequestPlan, RolePlan, ServePlan, Template,
 };
 use crate::profiles::roles::{
-    BodyFormat, Device, Listens, MarkerConfig, OptionConfig, Request, Roles, Serves, Speaks, Subscriber,
+    BodyFormat, Device, Listens, MarkerConfig, OptionConfig, Over, Request, Roles, Serves, Speaks, Subscriber,
 };
 use plimsoll_codec::cbor;
 use plimsoll_codec::coap::option;
@@ -272,6 +272,9 @@ impl Compiler<'_> {
         let log_in = self.log_in(&device.log_in, whose, captured);
         DeviceRole {
             protocol: Some(protocol),
+            port: device.port.clone(),
+            wire: device.over.map(Over::wire).unwrap_or_default(),
+            path: device.path.clone().unwrap_or_else(|| "/".to_owned()),
             request,
             log_in,
             user: self.user_of_devices(device, protocol, captured),

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Component as Part, Path};
 
 /// One process of a platform. In `command`, `prepare`, `environment` and `files`, `{port:NAME}` stands for a free port
-/// (the same wherever the same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
+/// (the same wherever the same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program, `{certificate}` and `{key}` for
+/// files with a certificate of this host and its key, in PEM.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -218,7 +219,7 @@ pub(super) fn check(
                         at(&format!("command.{number}")),
                         format!("there is no variable `{{{name}}}`"),
                     )
-                    .help("allowed here: {port:NAME}, {dir}, {plimsoll}, and the profile's variables"),
+                    .help("allowed here: {port:NAME}, {dir}, {plimsoll}, {certificate}, {key}, and the profile's variables"),
                 );
             }
         }
@@ -269,7 +270,7 @@ fn braced(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_variable(name: &str) -> bool {
-    matches!(name, "dir" | "plimsoll") || name.strip_prefix("port:").is_some_and(|port| !port.is_empty())
+    matches!(name, "dir" | "plimsoll" | "certificate" | "key") || name.strip_prefix("port:").is_some_and(|port| !port.is_empty())
 }
 
 /// Whether a path names something below a folder, wherever that is.

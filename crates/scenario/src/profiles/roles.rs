@@ -5,7 +5,7 @@ mod request;
 mod subscriber;
 mod websocket;
 
-use crate::plan::Protocol;
+use crate::plan::{Protocol, Wire};
 use crate::protocols::lwm2m::config::MessageResource;
 use crate::quantity::{AsText, Size};
 pub(crate) use controller::{Controller, EachConfig, Says, Step};
@@ -79,6 +79,17 @@ impl Roles {
 pub(crate) struct Device {
     /// The protocol of its messages.
     pub speaks: Speaks,
+    /// Of a platform that Plimsoll starts: the name of the port to which devices connect, where it is not the one at which a component
+    /// speaks that.
+    #[serde(default)]
+    pub port: Option<String>,
+    /// Of a platform that Plimsoll starts: what lies between what devices speak and TCP. Nobody looks who signed the platform's
+    /// certificate: it signs itself.
+    #[serde(default)]
+    pub over: Option<Over>,
+    /// Of a platform that Plimsoll starts: the path of the WebSocket. Default `/`.
+    #[serde(default)]
+    pub path: Option<String>,
     /// HTTP and CoAP: the request that says a message. Variables: `{run}`, `{device}`, `{sequence}`, `{marker}`,
     /// `{time}`, `{random:..}`, `{feed:COLUMN}`, `{message}`, and what set-up steps captured.
     #[serde(default)]
@@ -124,6 +135,26 @@ pub(crate) struct Device {
     /// refused.
     #[serde(default)]
     pub configuration: BTreeMap<String, String>,
+}
+
+/// What lies between what is spoken and TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Over {
+    /// TLS.
+    Tls,
+    /// A WebSocket.
+    Websocket,
+    /// A WebSocket over TLS.
+    WebsocketTls,
+}
+
+impl Over {
+    /// The same as an address has it.
+    pub fn wire(self) -> Wire {
+        Wire { tls: self != Over::Websocket, websocket: self != Over::Tls }
+    }
 }
 
 /// Who a client says it is over MQTT.

@@ -3,14 +3,14 @@
 use super::transport;
 use crate::config::{Connection, OfflinePolicy, Population};
 use crate::context::Context;
-use crate::plan::{ConnectionPlan, Endpoint, Offline};
+use crate::plan::{ConnectionPlan, Offline, PlatformPlan};
 use plimsoll_model::Nanos;
 use std::net::IpAddr;
 
 pub(super) fn resolve(
     connection: &Connection,
     population: &Population,
-    address: Option<&Endpoint>,
+    platform: Option<&PlatformPlan>,
     context: &mut Context<'_>,
 ) -> Option<ConnectionPlan> {
     if connection.timeout.0 == Nanos::ZERO {
@@ -29,7 +29,7 @@ pub(super) fn resolve(
         OfflinePolicy::KeepLatest => Offline::KeepLatest,
     };
     let source_addresses = source_addresses(connection, context);
-    let transport = transport::resolve(connection, population, address, context)?;
+    let transport = transport::resolve(connection, population, platform, context)?;
     Some(ConnectionPlan { transport, timeout: connection.timeout.0, reconnect, offline, source_addresses })
 }
 

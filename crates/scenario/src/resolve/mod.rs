@@ -52,7 +52,8 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let target = target::resolve(&scenario, protocol, context);
     let mqtt = mqtt::resolve(&scenario.mqtt, &target, context);
     let address = platform.as_ref().and_then(|platform| platform.address.as_ref());
-    let connection = connection::resolve(&scenario.connection, &scenario.population, address, context);
+    let connection =
+        connection::resolve(&scenario.connection, &scenario.population, platform.as_ref(), context);
     mqtt::session::resolve::check_levels(&scenario, context);
     let subscribers = subscribers::resolve(&mut scenario, protocol, context);
     if let (Some(platform), Some(subscribers)) = (&platform, &subscribers) {

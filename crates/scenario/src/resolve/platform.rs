@@ -233,6 +233,15 @@ fn check_ports(platform: &PlatformPlan, path: &str, context: &mut Context<'_>) {
         context.error_with_help("platform.ports", message, help);
     }
     let components = &platform.profile.components;
+    if let Some(port) = &platform.roles.device.port {
+        let has_it = |component: &Component| component.ports_in_texts().any(|known| known == port);
+        if !components.iter().any(has_it) {
+            let message =
+                format!("no component of the profile `{}` is told `{{port:{port}}}`", platform.profile.name);
+            context.error(path, message);
+        }
+        return;
+    }
     if !components.is_empty() && !components.iter().any(|component| component.port(protocol).is_some()) {
         let message = format!(
             "devices speak {protocol}, but no component of the profile `{}` has `{}`",

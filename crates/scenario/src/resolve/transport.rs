@@ -3,15 +3,18 @@
 use super::identities;
 use crate::config::{Connection, Population, Tls};
 use crate::context::Context;
-use crate::plan::{Endpoint, TlsPlan, TransportPlan, WebSocketPlan};
+use crate::plan::{PlatformPlan, TlsPlan, TransportPlan, WebSocketPlan};
 use rustls_pki_types::ServerName;
 
 pub(super) fn resolve(
     connection: &Connection,
     population: &Population,
-    address: Option<&Endpoint>,
+    platform: Option<&PlatformPlan>,
     context: &mut Context<'_>,
 ) -> Option<TransportPlan> {
+    let endpoint = platform.map(PlatformPlan::endpoint);
+    let address = endpoint.as_ref();
+    let is_started = platform.is_some_and(|platform| platform.address.is_none());
     let over_datagrams = address.is_some_and(|address| address.protocol.uses_datagrams());
     if over_datagrams && connection.tls.is_none() {
         // In clear, or with the pre-shared keys of `coap.dtls`.
@@ -31,7 +34,14 @@ pub(super) fn resolve(
     let tls = match (&connection.tls, address.wire.tls) {
         (written, true) => {
             let written = written.clone().unwrap_or_default();
-            let plan = tls(&written, population, &address.host, context)?;
+            let mut plan = tls(&written, population, &address.host, context)?;
+            if is_started {
+                if written.ca.is_some() {
+                    let message = "the platform that Plimsoll starts has a certificate that it signed itself";
+                    context.error_with_help("connection.tls.ca", message, "remove `ca`: nobody looks who signed it");
+                }
+                plan.verify = false;
+            }
             if over_datagrams && plan.identities.devices.is_empty() {
                 context.error_with_help(
                     "connection.tls",
@@ -54,7 +64,9 @@ pub(super) fn resolve(
     let websocket = address.wire.websocket.then(|| {
         let name =
             if address.host.contains(':') { format!("[{}]", address.host) } else { address.host.clone() };
-        WebSocketPlan { host: format!("{name}:{}", address.port), path: address.path.clone() }
+        // The port of a platform that is started is not known before, and no server needs it here.
+        let host = if is_started { name } else { format!("{name}:{}", address.port) };
+        WebSocketPlan { host, path: address.path.clone() }
     });
     Some(TransportPlan { tls, websocket })
 }
