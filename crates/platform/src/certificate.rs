@@ -24,7 +24,8 @@ impl Certificate {
         let made = rcgen::generate_simple_self_signed(names).map_err(Error::other)?;
         let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
         for (path, text) in [(&certificate, made.cert.pem()), (&key, made.signing_key.serialize_pem())] {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
             file.write_all(text.as_bytes())?;
         }
         Ok(Certificate { certificate, key })

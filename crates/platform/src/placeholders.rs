@@ -114,6 +114,11 @@ impl Placeholders {
         self.certificate.as_ref().ok_or_else(|| std::io::ErrorKind::NotFound.into())
     }
 
+    /// The key of the certificate, where one was made.
+    pub fn key(&self) -> Option<&Path> {
+        self.certificate.as_ref().map(|made| made.key.as_path())
+    }
+
     /// The text with its placeholders filled in; other braces stay as they are.
     pub fn fill(&mut self, text: &str) -> std::io::Result<String> {
         let mut filled = String::new();

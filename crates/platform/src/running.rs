@@ -322,7 +322,8 @@ impl Platform {
             version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt).or(component.port(protocol))
         });
         let own = plan.roles.device.port.as_ref();
-        let port = names.filter(|_| own.is_none()).chain(own).filter_map(|name| self.ports.get(name)).next_back();
+        let port =
+            names.filter(|_| own.is_none()).chain(own).filter_map(|name| self.ports.get(name)).next_back();
         let missing = || PlatformError::Profile {
             profile: plan.profile.name.clone(),
             what: format!("no component has a port for {protocol}"),

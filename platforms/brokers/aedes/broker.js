@@ -1,10 +1,13 @@
 #!/usr/bin/env node
-// An MQTT broker on the library Aedes: aedes-broker PORT
+// An MQTT broker on the library Aedes: aedes-broker PORT [WEBSOCKET_PORT [TLS_PORT CERTIFICATE KEY]]
 'use strict'
 
 const fs = require('node:fs')
+const http = require('node:http')
 const net = require('node:net')
 const path = require('node:path')
+const tls = require('node:tls')
+const { WebSocketServer, createWebSocketStream } = require('ws')
 
 // The version of the library, which tells it to nobody but its own file.
 function version () {
@@ -24,8 +27,19 @@ async function main () {
     // What waits for a client that is not connected or reads slowly, in messages; the default is 42.
     queueLimit: 1 << 20
   })
-  const server = net.createServer({ noDelay: true }, broker.handle)
-  server.listen({ host: '127.0.0.1', port: Number(process.argv[2]), backlog: 4096 })
+  const [port, websocketPort, tlsPort, certificate, key] = process.argv.slice(2)
+  const listen = (server, port) => server.listen({ host: '127.0.0.1', port: Number(port), backlog: 4096 })
+  listen(net.createServer({ noDelay: true }, broker.handle), port)
+  if (websocketPort) {
+    const server = http.createServer()
+    const websockets = new WebSocketServer({ server, handleProtocols: () => 'mqtt', perMessageDeflate: false })
+    websockets.on('connection', (socket, request) => broker.handle(createWebSocketStream(socket), request))
+    listen(server, websocketPort)
+  }
+  if (key) {
+    const files = { cert: fs.readFileSync(certificate), key: fs.readFileSync(key) }
+    listen(tls.createServer({ noDelay: true, ...files }, broker.handle), tlsPort)
+  }
   const end = () => broker.close(() => process.exit(0))
   process.on('SIGINT', end)
   process.on('SIGTERM', end)

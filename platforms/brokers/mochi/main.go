@@ -1,7 +1,8 @@
-// An MQTT broker on the library Mochi, for tests and measurements: mochi-broker ADDRESS [WEBSOCKET_ADDRESS].
+// An MQTT broker on the library Mochi, for tests and measurements: mochi-broker ADDRESS [WEBSOCKET_ADDRESS [TLS_ADDRESS CERTIFICATE KEY]].
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math"
@@ -27,9 +28,18 @@ func version() string {
 	return "mochi " + mqtt.Version
 }
 
+func listenOverTLS(server *mqtt.Server, address, certificate, key string) error {
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return err
+	}
+	secured := &tls.Config{Certificates: []tls.Certificate{pair}}
+	return server.AddListener(listeners.NewTCP(listeners.Config{ID: "tls", Address: address, TLSConfig: secured}))
+}
+
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: mochi-broker ADDRESS [WEBSOCKET_ADDRESS]")
+		fmt.Fprintln(os.Stderr, "usage: mochi-broker ADDRESS [WEBSOCKET_ADDRESS [TLS_ADDRESS CERTIFICATE KEY]]")
 		os.Exit(2)
 	}
 	if os.Args[1] == "--version" {
@@ -53,6 +63,9 @@ func main() {
 	}
 	if failed == nil && len(os.Args) > 2 {
 		failed = server.AddListener(listeners.NewWebsocket(listeners.Config{ID: "ws", Address: os.Args[2]}))
+	}
+	if failed == nil && len(os.Args) > 5 {
+		failed = listenOverTLS(server, os.Args[3], os.Args[4], os.Args[5])
 	}
 	if failed == nil {
 		failed = server.Serve()

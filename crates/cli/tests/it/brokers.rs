@@ -5,9 +5,16 @@ use crate::harness::{Bench, count};
 /// Devices and subscribers of a broker at a QoS in a version of MQTT: sent = acknowledged, and each subscriber has everything.
 #[track_caller]
 fn assert_adds_up(profile: &str, qos: u8, version: &str) {
+    assert_adds_up_over(profile, "", qos, version);
+}
+
+/// The same with a mapping of the profile, over TLS or WebSocket.
+#[track_caller]
+fn assert_adds_up_over(profile: &str, mapping: &str, qos: u8, version: &str) {
+    let mapping = if mapping.is_empty() { String::new() } else { format!(", mapping: {mapping}") };
     // What a broker in Java does right after its start is no matter here.
     let run = Bench::new().run(&format!(
-        "name: {profile}\nplatform: {profile}\nconnection: {{ timeout: 20s }}\n\
+        "name: {profile}\nplatform: {{ profile: {profile}{mapping} }}\nconnection: {{ timeout: 20s }}\n\
          population: {{ devices: 20, subscribers: 2 }}\nmqtt: {{ qos: {qos}, version: \"{version}\" }}\n\
          message: {{ size: 40 }}\n\
          load: {{ arrivals: constant, levels: [100], hold: 2s, samples: 4, warm_up: 3s, drain: 5s }}\n\
@@ -30,6 +37,7 @@ fn assert_adds_up(profile: &str, qos: u8, version: &str) {
 fn artemis_delivers_everything_once() {
     assert_adds_up("artemis", 1, "3.1.1");
     assert_adds_up("artemis", 2, "5");
+    assert_adds_up_over("artemis", "mqtt-websocket", 1, "3.1.1");
 }
 
 /// A copy for each subscriber, and one for a group.
@@ -59,6 +67,7 @@ fn artemis_delivers_everything_once_over_amqp_1_0() {
 fn hivemq_delivers_everything_once() {
     assert_adds_up("hivemq", 1, "3.1.1");
     assert_adds_up("hivemq", 2, "5");
+    assert_adds_up_over("hivemq", "websocket", 1, "3.1.1");
 }
 
 #[test]
@@ -66,6 +75,8 @@ fn hivemq_delivers_everything_once() {
 fn mochi_delivers_everything_once() {
     assert_adds_up("mochi", 1, "3.1.1");
     assert_adds_up("mochi", 2, "5");
+    assert_adds_up_over("mochi", "tls", 1, "3.1.1");
+    assert_adds_up_over("mochi", "websocket", 1, "3.1.1");
 }
 
 #[test]
@@ -73,6 +84,7 @@ fn mochi_delivers_everything_once() {
 fn moquette_delivers_everything_once() {
     assert_adds_up("moquette", 1, "3.1.1");
     assert_adds_up("moquette", 2, "3.1.1");
+    assert_adds_up_over("moquette", "websocket", 1, "3.1.1");
 }
 
 #[test]
@@ -80,6 +92,8 @@ fn moquette_delivers_everything_once() {
 fn aedes_delivers_everything_once() {
     assert_adds_up("aedes", 1, "3.1.1");
     assert_adds_up("aedes", 2, "3.1.1");
+    assert_adds_up_over("aedes", "tls", 1, "3.1.1");
+    assert_adds_up_over("aedes", "websocket", 1, "3.1.1");
 }
 
 #[test]
@@ -87,4 +101,6 @@ fn aedes_delivers_everything_once() {
 fn amqtt_delivers_everything_once() {
     assert_adds_up("amqtt", 0, "3.1.1");
     assert_adds_up("amqtt", 1, "3.1.1");
+    assert_adds_up_over("amqtt", "tls", 1, "3.1.1");
+    assert_adds_up_over("amqtt", "websocket", 1, "3.1.1");
 }

@@ -92,6 +92,15 @@ fn each_message_comes_to_each_subscriber_and_to_one_of_a_group() {
 }
 
 #[test]
+fn it_is_the_same_over_mqtt_on_websocket() {
+    let run = Bench::beside_others().run(&format!(
+        "name: web\nplatform: {{ profile: nats, mapping: mqtt-websocket }}\n\
+         population: {{ devices: 20, subscribers: 2 }}\nmqtt: {{ qos: 1 }}\n{LOAD}"
+    ));
+    assert_adds_up(&run.judged(), true, 2);
+}
+
+#[test]
 fn another_client_counts_the_same_and_the_stream_goes_with_the_run() {
     let bench = Bench::beside_others();
     let server = Server::begin(&bench, "");

@@ -51,6 +51,25 @@ fn everything_comes_once_over_amqp_1_0_also_in_several_frames() {
     assert_adds_up(&run.judged(), 0, 2);
 }
 
+#[test]
+#[ignore = "acceptance: rabbitmq"]
+fn everything_comes_once_over_tls_and_over_websocket() {
+    let mappings = [
+        ("amqp-tls", "city.{run}.{device}"),
+        ("amqp1-tls", "city.{run}.{device}"),
+        ("mqtt-tls", "city/{run}/{device}"),
+        ("mqtt-websocket", "city/{run}/{device}"),
+    ];
+    for (mapping, target) in mappings {
+        let run = Bench::new().run(&format!(
+            "name: {mapping}\nplatform: {{ profile: rabbitmq, mapping: {mapping} }}\nconnection: {{ timeout: 20s }}\n\
+             {}population: {{ devices: 10, subscribers: 2 }}\nmessage: {{ target: '{target}', size: 40 }}\n{LOAD}",
+            if mapping == "amqp1-tls" { "amqp1: { prefix: /topic/ }\n" } else { "" }
+        ));
+        assert_adds_up(&run.judged(), 0, 2);
+    }
+}
+
 /// A broker of our own, which can be asked for things.
 struct Server {
     child: Child,

@@ -143,9 +143,9 @@ fn the_embedded_broker_does_every_qos_in_mqtt_5() {
 
 #[test]
 fn mosquitto_delivers_everything_over_tls_and_over_websocket() {
-    for mapping in ["tls", "websocket"] {
+    for platform in ["mosquitto, mapping: tls", "mosquitto-websocket"] {
         let run = Bench::beside_others().run(&format!(
-            "name: layered\nplatform: {{ profile: mosquitto, mapping: {mapping} }}\n\
+            "name: layered\nplatform: {{ profile: {platform} }}\n\
              population: {{ devices: 20, subscribers: 2 }}\nmqtt: {{ qos: 1 }}\n\
              load: {{ levels: [100], warm_up: 300ms, hold: 2s, samples: 4, drain: 5s }}\n\
              objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }}\n"

@@ -270,7 +270,8 @@ fn braced(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_variable(name: &str) -> bool {
-    matches!(name, "dir" | "plimsoll" | "certificate" | "key") || name.strip_prefix("port:").is_some_and(|port| !port.is_empty())
+    matches!(name, "dir" | "plimsoll" | "certificate" | "key")
+        || name.strip_prefix("port:").is_some_and(|port| !port.is_empty())
 }
 
 /// Whether a path names something below a folder, wherever that is.

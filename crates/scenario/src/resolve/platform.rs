@@ -236,8 +236,10 @@ fn check_ports(platform: &PlatformPlan, path: &str, context: &mut Context<'_>) {
     if let Some(port) = &platform.roles.device.port {
         let has_it = |component: &Component| component.ports_in_texts().any(|known| known == port);
         if !components.iter().any(has_it) {
-            let message =
-                format!("no component of the profile `{}` is told `{{port:{port}}}`", platform.profile.name);
+            let message = format!(
+                "no component of the profile `{}` has `{{port:{port}}}` in its command or files",
+                platform.profile.name
+            );
             context.error(path, message);
         }
         return;

@@ -38,7 +38,11 @@ pub(super) fn resolve(
             if is_started {
                 if written.ca.is_some() {
                     let message = "the platform that Plimsoll starts has a certificate that it signed itself";
-                    context.error_with_help("connection.tls.ca", message, "remove `ca`: nobody looks who signed it");
+                    context.error_with_help(
+                        "connection.tls.ca",
+                        message,
+                        "remove `ca`: nobody looks who signed it",
+                    );
                 }
                 plan.verify = false;
             }
