@@ -2,29 +2,23 @@
 """Processor time of a message over NATS, AMQP 0-9-1, AMQP 1.0 and Kafka: Plimsoll beside the usual Go client of each, at the same
 rate against the same server, in turn.
 
-    bench/messaging.py [--runs 3] [--devices 100] [--rate 1000] [--seconds 10] [--protocols nats,amqp,amqp1,kafka]
+    brokers-python bench/messaging.py [--runs 3] [--devices 100] [--rate 1000] [--seconds 10] [--protocols nats,amqp,amqp1,kafka]
 
-It needs Go 1.26 or newer, PyYAML, `cargo build --release`, and `source scripts/peers` before. Each message has 100 bytes, one
-subscriber receives all, and the server acknowledges all. Plimsoll's figure is that of its load threads in the hold, the peer's
-that of its process while it publishes. Server and client share the host's processors."""
+It needs Go 1.26 or newer, `cargo build --release`, and `source scripts/peers` before, which puts `brokers-python` into PATH.
+Each message has 100 bytes, one subscriber receives all, and the server acknowledges all. Plimsoll's figure is that of its load
+threads in the hold, the peer's that of its process while it publishes. Server and client share the host's processors."""
 
 import argparse
 import json
-import os
 import re
-import signal
-import socket
 import statistics
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
-import yaml
+from server import PLIMSOLL, Server
 
 HERE = Path(__file__).resolve().parent
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target"))
-PLIMSOLL = TARGET / "release/plimsoll"
 SIZE = 100
 # Name: profile, name of its port, address for the peer, and what a scenario says beside.
 PROTOCOLS = {
@@ -33,67 +27,6 @@ PROTOCOLS = {
     "amqp1": ("rabbitmq", "amqp", "amqp://guest:guest@127.0.0.1:{}", {"amqp1": {"prefix": "/topic/"}}),
     "kafka": ("kafka", "kafka", "127.0.0.1:{}", {}),
 }
-
-
-class Server:
-    """The first component of a profile, started as the profile says."""
-
-    def __init__(self, profile, port, folder):
-        self.ports = {}
-        written = yaml.safe_load((HERE.parent / f"platforms/{profile}.yaml").read_text())
-        component = written["components"][0]
-        variables = {key: str(value) for key, value in written.get("variables", {}).items()} | {"dir": str(folder)}
-
-        def fill(text):
-            ported = re.sub(r"\{port:(\w+)\}", lambda found: str(self.port(found[1])), text)
-            return re.sub(r"\{(\w+)\}", lambda found: variables.get(found[1], found[0]), ported)
-
-        self.certify(folder, variables)
-        for name, text in component.get("files", {}).items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(fill(text))
-        own = {key: fill(value) for key, value in component.get("environment", {}).items()}
-        output = folder / "output.txt"
-        with open(output, "wb") as log:
-            command = [fill(word) for word in component["command"]]
-            self.process = subprocess.Popen(command, env=os.environ | own, stdout=log, stderr=log, cwd=folder, start_new_session=True)
-        self.at = self.port(port)
-        end = time.time() + 120
-        while not self.listens():
-            if time.time() > end or self.process.poll() is not None:
-                raise SystemExit(f"{profile} does not start: {output.read_text()[-500:]}")
-            time.sleep(0.2)
-        time.sleep(5)
-
-    @staticmethod
-    def certify(folder, variables):
-        variables |= {"certificate": str(folder / "certificate.pem"), "key": str(folder / "key.pem")}
-        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost"]
-        command += ["-keyout", variables["key"], "-out", variables["certificate"]]
-        subprocess.run(command, check=True, capture_output=True)
-
-    def port(self, name):
-        if name not in self.ports:
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                self.ports[name] = free.getsockname()[1]
-        return self.ports[name]
-
-    def listens(self):
-        try:
-            socket.create_connection(("127.0.0.1", self.at), 1).close()
-            return True
-        except OSError:
-            return False
-
-    def stop(self):
-        os.killpg(self.process.pid, signal.SIGTERM)
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
 
 
 def plimsoll(protocol, more, port, options, folder):

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""What the MQTT brokers of the profiles keep of the promises of MQTT, as an independent client sees it (Eclipse Paho).
+
+    brokers-python bench/conformance.py [--brokers NAME,...]
+
+Each is started by its profile, in MQTT 3.1.1 and, where it has that, in MQTT 5. The results are kept in
+docs/results/conformance/ as JSON; `bench/brokers.py --write` shows them. It needs `cargo build --release`, `source scripts/peers`
+and `source scripts/brokers` before."""
+
+import argparse
+import json
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from paho.mqtt import client as mqtt
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from server import ROOT, Server
+
+KEPT = ROOT / "docs/results/conformance"
+BOTH = (4, 5)
+# The versions of MQTT that each one has, as paho numbers them.
+BROKERS = {
+    "mosquitto": BOTH, "rabbitmq": (4,), "nats": (4,), "artemis": BOTH, "hivemq": BOTH, "moquette": (4,), "mochi": BOTH,
+    "aedes": (4,), "amqtt": (4,), "embedded": BOTH,
+}
+# How long something may take that has to come, and how long is waited for what must not.
+PATIENCE = 5.0
+SILENCE = 1.5
+MANY = 1000
+KEPT_FOR_ABSENT = 10
+
+
+class Client:
+    """A connection that keeps what comes."""
+
+    def __init__(self, port, version, name, clean=True, will=None):
+        self.came, self.changed, self.acknowledged = [], threading.Condition(), set()
+        self.version = version
+        options = {} if version == 5 else {"clean_session": clean}
+        self.paho = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=name, protocol=version, **options)
+        self.paho.max_inflight_messages_set(20)
+        if will:
+            self.paho.will_set(will, b"gone", qos=1)
+        self.paho.on_connect = self.connected
+        self.paho.on_message = self.take
+        self.paho.on_subscribe = lambda *_: self.note("subscribed")
+        self.paho.on_publish = lambda _client, _data, number, *_: self.note(number)
+        self.answer = None
+        more = {}
+        if version == 5:
+            properties = Properties(PacketTypes.CONNECT)
+            properties.SessionExpiryInterval = 0 if clean else 3600
+            more = {"clean_start": clean, "properties": properties}
+        self.paho.connect("127.0.0.1", port, keepalive=60, **more)
+        self.paho.loop_start()
+        self.until(lambda: self.answer is not None)
+
+    def connected(self, _client, _data, _flags, _code, properties):
+        self.answer = properties or {}
+        self.note("connected")
+
+    def note(self, what):
+        with self.changed:
+            self.acknowledged.add(what)
+            self.changed.notify_all()
+
+    def take(self, _client, _data, message):
+        with self.changed:
+            self.came.append((message.topic, message.payload.decode(), message.retain))
+            self.changed.notify_all()
+
+    def until(self, holds, patience=PATIENCE):
+        with self.changed:
+            return self.changed.wait_for(holds, patience)
+
+    def subscribe(self, topic, qos=1):
+        self.acknowledged.discard("subscribed")
+        self.paho.subscribe(topic, qos)
+        if not self.until(lambda: "subscribed" in self.acknowledged):
+            raise TimeoutError("no SUBACK")
+
+    def publish(self, topic, content, qos=1, retain=False, **properties):
+        own = None
+        if properties:
+            own = Properties(PacketTypes.PUBLISH)
+            for key, value in properties.items():
+                setattr(own, key, value)
+        return self.paho.publish(topic, content, qos, retain, properties=own).mid
+
+    def published(self, *numbers):
+        return self.until(lambda: all(number in self.acknowledged for number in numbers), 20.0)
+
+    def vanish(self):
+        """The connection ends without a DISCONNECT."""
+        self.paho.socket().shutdown(socket.SHUT_RDWR)
+        self.paho.loop_stop()
+
+    def leave(self):
+        self.paho.disconnect()
+        self.paho.loop_stop()
+
+
+def retained(port, version):
+    one = Client(port, version, "retainer")
+    one.published(one.publish("conformance/kept", "old", retain=True))
+    late = Client(port, version, "late")
+    late.subscribe("conformance/kept")
+    found = late.until(lambda: bool(late.came))
+    is_marked = found and late.came[0] == ("conformance/kept", "old", True)
+    one.published(one.publish("conformance/kept", "", retain=True))
+    later = Client(port, version, "later")
+    later.subscribe("conformance/kept")
+    is_gone = not later.until(lambda: bool(later.came), SILENCE)
+    for client in (one, late, later):
+        client.leave()
+    return is_marked and is_gone
+
+
+def will(port, version):
+    watcher = Client(port, version, "watcher")
+    watcher.subscribe("conformance/will")
+    Client(port, version, "mortal", will="conformance/will").vanish()
+    found = watcher.until(lambda: bool(watcher.came))
+    watcher.leave()
+    return found
+
+
+def order(port, version):
+    watcher = Client(port, version, "in-order")
+    watcher.subscribe("conformance/order")
+    one = Client(port, version, "orderly")
+    one.published(*[one.publish("conformance/order", str(number)) for number in range(MANY)])
+    watcher.until(lambda: len(watcher.came) >= MANY, 20.0)
+    numbers = [int(content) for _, content, _ in watcher.came]
+    for client in (watcher, one):
+        client.leave()
+    return numbers == list(range(MANY))
+
+
+def away(port, version, name, meanwhile, **properties):
+    """What a subscriber with a session that is kept finds after it was away."""
+    absent = Client(port, version, name, clean=False)
+    absent.subscribe(f"conformance/{name}")
+    absent.leave()
+    one = Client(port, version, f"{name}-publisher")
+    numbers = [one.publish(f"conformance/{name}", str(number), **properties) for number in range(KEPT_FOR_ABSENT)]
+    acknowledged = one.published(*numbers)
+    meanwhile()
+    back = Client(port, version, name, clean=False)
+    back.until(lambda: len(back.came) >= KEPT_FOR_ABSENT)
+    time.sleep(SILENCE)
+    found = [content for _, content, _ in back.came]
+    for client in (one, back):
+        client.paho.loop_stop()
+        client.leave()
+    return acknowledged, found
+
+
+def session(port, version):
+    acknowledged, found = away(port, version, "session", lambda: None)
+    return acknowledged and found == [str(number) for number in range(KEPT_FOR_ABSENT)]
+
+
+def expiry(port, version):
+    acknowledged, found = away(port, version, "expiry", lambda: time.sleep(3), MessageExpiryInterval=1)
+    return acknowledged and not found
+
+
+def alias(port, version):
+    one = Client(port, version, "short")
+    if not getattr(one.answer, "TopicAliasMaximum", 0):
+        one.leave()
+        return None
+    watcher = Client(port, version, "long")
+    watcher.subscribe("conformance/alias")
+    one.published(one.publish("conformance/alias", "1", TopicAlias=1), one.publish("", "2", TopicAlias=1))
+    watcher.until(lambda: len(watcher.came) >= 2)
+    contents = [content for _, content, _ in watcher.came]
+    for client in (one, watcher):
+        client.leave()
+    return contents == ["1", "2"]
+
+
+# Name: what it is, the versions that have it, and the check: whether it is kept, `None` where the broker says that it has none.
+CHECKS = {
+    "retained": ("retained messages", BOTH, retained),
+    "will": ("wills", BOTH, will),
+    "order": ("order", BOTH, order),
+    "session": ("sessions", BOTH, session),
+    "expiry": ("message expiry", (5,), expiry),
+    "alias": ("topic aliases", (5,), alias),
+}
+
+
+def killed(server, version):
+    """Of the messages that it had acknowledged and kept for an absent subscriber, how many come after kill -9, and how many twice."""
+
+    def restart():
+        server.kill()
+        server.start()
+
+    _, found = away(server.at, version, "killed", restart)
+    return {"sent": KEPT_FOR_ABSENT, "came": len(set(found)), "twice": len(found) - len(set(found))}
+
+
+def attempt(check, *arguments):
+    try:
+        return check(*arguments)
+    except (OSError, TimeoutError, ValueError) as error:
+        return repr(error)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--brokers", default=",".join(BROKERS))
+    options = parser.parse_args()
+    KEPT.mkdir(parents=True, exist_ok=True)
+    for broker in options.brokers.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            server = Server(broker, "mqtt", Path(folder))
+            try:
+                told = subprocess.run(server.version, env=server.environment, capture_output=True, text=True, check=False)
+                found = {"broker": broker, "said": (told.stdout + told.stderr).strip().split("\n")[0], "versions": {}}
+                for version in BROKERS[broker]:
+                    checks = {name: attempt(check, server.at, version) for name, (_, of, check) in CHECKS.items() if version in of}
+                    checks["killed"] = attempt(killed, server, version)
+                    found["versions"]["5" if version == 5 else "3.1.1"] = checks
+                    print(f"{broker}, {version}: {checks}", flush=True)
+                (KEPT / f"{broker}.json").write_text(json.dumps(found, indent=1) + "\n")
+            finally:
+                server.stop()
+
+
+if __name__ == "__main__":
+    main()
