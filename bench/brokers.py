@@ -6,7 +6,7 @@
 Generator and broker have a core each of a host of two. Each run starts its broker anew. The runs go in turns: every cell of every
 broker once, in an order that is shuffled, then again. A result is kept in docs/results/brokers/ as JSON, and what has one is
 not run again; delete the file to do so. `--hours` begins no run after that time. `--write` makes docs/results/brokers.md of
-all results. `--quick` takes three runs of the cells that are marked as quick: at most two hours. Nothing else should run
+all results. `--quick` takes three runs of the cells that are marked as quick: at most two hours. All take about 15 hours. Nothing else should run
 meanwhile. Before: `cargo build --release`, `source scripts/peers`, `source scripts/brokers`.
 """
 import argparse, fcntl, itertools, json, math, os, random, signal, statistics, subprocess, sys, tempfile, time
@@ -16,12 +16,22 @@ ROOT = os.path.dirname(HERE)
 PLIMSOLL = os.path.join(os.environ.get("CARGO_TARGET_DIR", f"{ROOT}/target"), "release/plimsoll")
 KEPT = f"{ROOT}/docs/results/brokers"
 PAGE = f"{ROOT}/docs/results/brokers.md"
+CONFORMANCE = f"{ROOT}/docs/results/conformance"
 # Each with the greatest QoS that it does.
 BROKERS = {
     "mosquitto": 2, "rabbitmq": 1, "nats": 1, "artemis": 2, "hivemq": 2, "moquette": 2, "mochi": 2, "aedes": 2, "amqtt": 2,
     "embedded": 2,
 }
-MAPPINGS = {"rabbitmq": "mqtt", "nats": "mqtt"}
+# How each is reached: a mapping of its profile, or a profile of its own. Who is not named speaks over TCP alone, without one.
+WAYS = {
+    "tcp": {"rabbitmq": "mqtt", "nats": "mqtt"},
+    "tls": {"mosquitto": "tls", "rabbitmq": "mqtt-tls", "mochi": "tls", "aedes": "tls", "amqtt": "tls"},
+    "websocket": {
+        "mosquitto": {"profile": "mosquitto-websocket"}, "rabbitmq": "mqtt-websocket", "nats": "mqtt-websocket",
+        "artemis": "mqtt-websocket", "hivemq": "websocket", "moquette": "websocket", "mochi": "websocket", "aedes": "websocket",
+        "amqtt": "websocket",
+    },
+}
 # What shall be false of the differences that are told, at most.
 FALSE = 0.05
 
@@ -37,21 +47,47 @@ def fixed(qos, devices, subscribers, rate, size, target="p/{run}/{device}", filt
     }
 
 
-PAIRS = {"target": "p/{run}/{device}", "filters": ["p/{run}/{subscriber}"]}
-# Name: title, unit, whether it is quick, the least QoS that a broker has to do, the scenario, and the figure of its summary.
+def pairs(qos, number, rate, size):
+    return fixed(qos, number, number, rate, size, filters=["p/{run}/{subscriber}"])
+
+
+def line(qos):
+    found = pairs(qos, 100, 0, 100)
+    search = {"from": 500, "to": 100_000, "tolerance": "10 %", "time": "2m"}
+    found["load"] = {"arrivals": "poisson", "search": search, "warm_up": "2s", "hold": "5s", "samples": 10, "drain": "2s"}
+    found["objectives"] = {"subscribe_p99": "< 100 ms", "delivered": ">= 99.9 %"}
+    return found
+
+
+def with_sessions(found):
+    """The same with sessions that the broker keeps."""
+    return found | {"mqtt": found["mqtt"] | {"session": "persistent"}}
+
+
+# Name: title, unit, whether it is quick, the least QoS that a broker has to do, the scenario, the figure of its summary, and how the
+# broker is reached where that is not over TCP.
 CELLS = {
-    "in-0": ("fan-in, QoS 0, 1,000/s of 100 B", "µs", True, 0, fixed(0, 100, 1, 1000, 100), "each"),
+    "in-0": ("fan-in, QoS 0, 1,000/s of 100 B", "µs", False, 0, fixed(0, 100, 1, 1000, 100), "each"),
     "in-1": ("fan-in, QoS 1, 1,000/s of 100 B", "µs", True, 1, fixed(1, 100, 1, 1000, 100), "each"),
     "in-2": ("fan-in, QoS 2, 500/s of 100 B", "µs", False, 2, fixed(2, 100, 1, 500, 100), "each"),
-    "pairs-1": ("100 pairs, QoS 1, 1,000/s of 100 B", "µs", True, 1, fixed(1, 100, 100, 1000, 100, **PAIRS), "each"),
+    "pairs-1": ("100 pairs, QoS 1, 1,000/s of 100 B", "µs", False, 1, pairs(1, 100, 1000, 100), "each"),
+    "sessions-1": ("the same with sessions that the broker keeps", "µs", False, 1, with_sessions(pairs(1, 100, 1000, 100)), "each"),
+    "tls-1": ("the same over TLS, 500/s", "µs", False, 1, pairs(1, 100, 500, 100), "each", "tls"),
+    "websocket-1": ("the same over WebSocket, 500/s", "µs", False, 1, pairs(1, 100, 500, 100), "each", "websocket"),
+    "out-1": ("100 pairs, QoS 0, 1,000/s of 100 B", "µs", False, 0, pairs(0, 100, 1000, 100), "each"),
     "out-10": ("fan-out to 10, QoS 0, 200/s of 100 B", "µs", False, 0, fixed(0, 10, 10, 200, 100), "each"),
     "out-100": ("fan-out to 100, QoS 0, 20/s of 100 B", "µs", True, 0, fixed(0, 10, 100, 20, 100), "each"),
     "out-500": ("fan-out to 500, QoS 0, 4/s of 100 B", "µs", False, 0, fixed(0, 4, 500, 4, 100), "each"),
-    "size-32": ("100 pairs, QoS 0, 1,000/s of 32 B", "µs", False, 0, fixed(0, 100, 100, 1000, 32, **PAIRS), "each"),
-    "size-16k": ("100 pairs, QoS 0, 200/s of 16 KiB", "µs", True, 0, fixed(0, 100, 100, 200, 16384, **PAIRS), "each"),
-    "size-1m": ("4 pairs, QoS 0, 4/s of 1 MiB", "µs", False, 0, fixed(0, 4, 4, 4, 1048576, **PAIRS), "each"),
-    "line-0": ("load line of 100 pairs, QoS 0, 100 B", "/s", False, 0, None, "line"),
-    "line-1": ("load line of 100 pairs, QoS 1, 100 B", "/s", True, 1, None, "line"),
+    "size-32": ("100 pairs, QoS 0, 1,000/s of 32 B", "µs", False, 0, pairs(0, 100, 1000, 32), "each"),
+    "size-16k": ("100 pairs, QoS 0, 200/s of 16 KiB", "µs", False, 0, pairs(0, 100, 200, 16384), "each"),
+    "size-1m": ("4 pairs, QoS 0, 4/s of 1 MiB", "µs", False, 0, pairs(0, 4, 4, 1048576), "each"),
+    "line-0": ("load line of 100 pairs, QoS 0, 100 B", "/s", False, 0, line(0), "line"),
+    "line-1": ("load line of 100 pairs, QoS 1, 100 B", "/s", True, 1, line(1), "line"),
+    "connections": ("connections of 2,000 idle devices", "/s", False, 0, {
+        "population": {"devices": 2000},
+        "load": {"connect_rates": [250, 350, 500, 700, 1000, 1400, 2000, 2800, 4000], "warm_up": "0s", "hold": "3s", "samples": 3, "drain": "1s", "again": "0s", "stop_after_missed": 1},
+        "objectives": {"connected": ">= 99 %", "connect_p99": "< 1 s"},
+    }, "line"),
     "memory": ("memory of an idle connection", "KiB", False, 0, {
         "population": {"devices": 4000},
         "load": {"devices": [500, 2000, 4000], "connect_rate": 500, "warm_up": "1s", "hold": "5s", "samples": 5, "drain": "1s", "again": "0s"},
@@ -64,20 +100,21 @@ CELLS = {
         "load": {"levels": [200], "warm_up": "5s", "hold": "60s", "samples": 30, "drain": "5s", "again": "0s", "storm": {"after": "5s", "down": "3s"}},
     }, "recovery"),
 }
-for line, qos in (("line-0", 0), ("line-1", 1)):
-    scenario = fixed(qos, 100, 100, 0, 100, **PAIRS)
-    scenario["load"] = {"arrivals": "poisson", "search": {"from": 500, "to": 100_000, "tolerance": "10 %", "time": "3m"}, "warm_up": "2s", "hold": "5s", "samples": 10, "drain": "2s"}
-    scenario["objectives"] = {"subscribe_p99": "< 100 ms", "delivered": ">= 99.9 %"}
-    CELLS[line] = (*CELLS[line][:4], scenario, "line")
+
+
+def way(cell):
+    return (*CELLS[cell], "tcp")[6]
 
 
 def works(cell, broker):
-    return CELLS[cell][3] <= BROKERS[broker]
+    is_reached = way(cell) == "tcp" or broker in WAYS[way(cell)]
+    return is_reached and CELLS[cell][3] <= BROKERS[broker]
 
 
 def scenario(cell, broker):
-    title, _, _, _, keys, kind = CELLS[cell]
-    platform = {"profile": broker} | ({"mapping": MAPPINGS[broker]} if broker in MAPPINGS else {})
+    title, _, _, _, keys, kind = CELLS[cell][:6]
+    by = WAYS[way(cell)].get(broker, {})
+    platform = {"profile": broker} | ({"mapping": by} if isinstance(by, str) else by)
     whole = {"name": f"brokers-{cell}", "description": title, "platform": platform, "connection": {"timeout": "30s"}} | keys
     if kind in ("each", "recovery"):
         # Only what the broker takes for a message matters here.
@@ -88,13 +125,18 @@ def scenario(cell, broker):
 
 
 def figure(kind, summary):
-    """The figure of a run; `None` where there is none. Beside a load line stands whether it is one `at least`."""
+    """The figure of a run; `None` where there is none. Beside a load line stands whether it is one `at least`, beside a fixed load
+    what the first level took, while the broker warmed up."""
+
+    def each(level):
+        return level["platform_cpu"] * level["hold"] / level["sent"] * 1e6
+
     level = summary["levels"][-1] if summary["levels"] else None
     if kind == "each":
-        return level["platform_cpu"] * level["hold"] / level["sent"] * 1e6, None
+        return each(level), each(summary["levels"][0])
     if kind == "line":
         found = summary["load_line"] or {}
-        return found.get("rate"), found.get("at_least")
+        return found.get("rate") or found.get("connect_rate"), found.get("at_least")
     if kind == "memory":
         return summary["memory_per_connection"]["mean"] / 1024, None
     return level["recovery"], None
@@ -109,15 +151,15 @@ def run(cell, broker, turn):
         done = subprocess.run(command, capture_output=True, text=True)
         try:
             summary = json.load(open(os.path.join(folder, "out.json")))
-            found, at_least = figure(CELLS[cell][5], summary)
+            found, beside = figure(CELLS[cell][5], summary)
             validity = [level["validity"] for level in summary["levels"]]
             levels = [{key: level[key] for key in ("offered", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated", "reordered", "reconnects")} for level in summary["levels"]]
             provenance = summary["provenance"]
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-            found, at_least, validity, levels, provenance = None, None, [], [], {}
+            found, beside, validity, levels, provenance = None, None, [], [], {}
             print(f"  no figure: {error!r}; {(done.stdout + done.stderr).strip()[-300:]}", file=sys.stderr)
     kept = {
-        "cell": cell, "broker": broker, "turn": turn, "figure": found, "at_least": at_least, "validity": validity, "levels": levels,
+        "cell": cell, "broker": broker, "turn": turn, "figure": found, "beside": beside, "validity": validity, "levels": levels,
         "seconds": round(time.time() - began), "code": done.returncode, "began": time.strftime("%Y-%m-%d %H:%M", time.gmtime(began)),
         "platform": provenance.get("platform"),
     }
@@ -196,6 +238,44 @@ def shown(number):
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
+def cold(kept):
+    """What brokers take while they warm up, beside what they take then."""
+    ratios = {}
+    for one in kept:
+        if one["figure"] and CELLS[one["cell"]][5] == "each" and one["beside"]:
+            ratios.setdefault(one["broker"], []).append(math.log(one["beside"] / one["figure"]))
+    lines = ["", "## Warm and cold", "", "Processor time of a message in the first ten seconds / in the next ones, over all cells at fixed loads:", ""]
+    lines += ["| broker | ratio | 95 % | runs |", "|---|---|---|---|"]
+    for name, logs in sorted(ratios.items(), key=lambda item: statistics.fmean(item[1])):
+        mean, span = interval(logs)
+        lines.append(f"| {name} | {shown(mean)} | {f'{shown(span[0])} to {shown(span[1])}' if span else '–'} | {len(logs)} |")
+    return lines
+
+
+def promises():
+    """What `conformance.py` found."""
+    found = [json.load(open(f"{CONFORMANCE}/{name}")) for name in sorted(os.listdir(CONFORMANCE))] if os.path.isdir(CONFORMANCE) else []
+    names = {"retained": "retained", "will": "will", "order": "order", "session": "session", "expiry": "expiry", "alias": "topic alias"}
+
+    def said(value):
+        return {True: "kept", None: "–"}[value] if value in (True, None) else str(value)
+
+    def share(counts):
+        return f"{counts[0] / sum(counts) * 100:.0f} to {counts[-1] / sum(counts) * 100:.0f} %" if isinstance(counts, list) else said(counts)
+
+    def after(killed):
+        return f"{killed['came']} of {killed['sent']}, {killed['twice']} twice" if isinstance(killed, dict) else said(killed)
+
+    lines = ["", "## Promises", ""]
+    lines += ["What an independent client sees (Eclipse Paho, `bench/conformance.py`). *Shared*: what the members of a group of four get, the", "least to the most. *After kill -9*: of ten acknowledged messages for an absent subscriber, those that come when the broker is back.", "The profiles of all but RabbitMQ and NATS keep everything in memory. `–` says that the broker does not have it.", ""]
+    lines += [f"| broker | MQTT | {' | '.join(names.values())} | shared | after kill -9 |", "|---" * (len(names) + 4) + "|"]
+    for one in found:
+        for version, checks in one["versions"].items():
+            cells = [said(checks.get(name)) for name in names]
+            lines.append("| " + " | ".join([one["said"] or one["broker"], version, *cells, share(checks.get("shared")), after(checks["killed"])]) + " |")
+    return lines
+
+
 def write():
     kept = [json.load(open(f"{KEPT}/{name}")) for name in sorted(os.listdir(KEPT)) if name.endswith(".json")]
     figures, failed, marks = {}, [], {}
@@ -205,7 +285,7 @@ def write():
             failed.append(one)
             continue
         figures.setdefault(one["cell"], {}).setdefault(one["broker"], []).append(math.log(one["figure"]))
-        if one["at_least"]:
+        if CELLS[one["cell"]][5] == "line" and one["beside"]:
             marks.setdefault((one["cell"], one["broker"]), 0)
             marks[one["cell"], one["broker"]] += 1
     differ, tests = differing(figures)
@@ -251,6 +331,7 @@ def write():
     lines += ["## What became of messages", "", "In all levels at fixed loads, warming up included:", "", "| broker | sent | expected | lost | twice | out of order |", "|---|---|---|---|---|---|"]
     for name, of in sorted(lost.items()):
         lines.append("| " + " | ".join([name, *(f"{of[key]:,}" for key in ("sent", "expected", "lost", "duplicated", "reordered"))]) + " |")
+    lines += cold(kept) + promises()
     if failed:
         lines += ["", "## Runs without a figure", ""]
         lines += [f"- {one['cell']}, {one['broker']}, {one['turn']}: {', '.join(one['validity']) or 'no level'}, code {one['code']}" for one in failed]

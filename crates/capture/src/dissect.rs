@@ -8,6 +8,8 @@ use plimsoll_model::wire::{Label, WireProtocol};
 
 /// The most that is kept of one side until a dissector can use it, bytes. Longer contents are [passed](Step::Pass).
 pub const KEPT: usize = 1 << 20;
+/// The most that is unpacked of one content, bytes.
+pub const UNPACKED: usize = 4 << 20;
 
 /// What the first bytes of one side say about a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

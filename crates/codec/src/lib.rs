@@ -16,6 +16,7 @@ pub mod marker;
 pub mod mqtt;
 pub mod nats;
 pub mod openmetrics;
+pub mod packing;
 pub mod socket_io;
 pub mod stranger;
 pub mod websocket;

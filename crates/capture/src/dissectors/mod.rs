@@ -17,7 +17,6 @@ mod nats;
 mod postgres;
 mod redis;
 mod tls;
-mod unpack;
 mod websocket;
 
 /// All of them. Those that demand most of the first bytes come first.

@@ -132,17 +132,26 @@ fn other_clients_count_the_same_and_pass_on_what_came_over_mqtt() {
     assert_eq!(left, "counted\n", "what was made for a run goes with it");
 }
 
-/// One of two brokers is killed in the middle of a level. Its partitions have a copy at the other one, to which the devices turn.
+/// Two brokers share the lead of the partitions. Then one of them is killed in the middle of a level: its partitions have a copy at the
+/// other one, to which devices and subscribers turn.
 #[test]
 #[ignore = "acceptance: kafka"]
-fn devices_turn_to_the_broker_that_takes_over() {
+fn clients_speak_to_all_brokers_of_a_cluster_and_turn_to_the_one_that_takes_over() {
     let bench = Bench::new();
     let (first, second) = (Ports::free(), Ports::free());
     let _stays = KafkaBroker::start(&bench, first);
     let goes = KafkaBroker::join(&bench, second, first);
+    for (subscribers, copies) in [("2", 2), ("{ count: 3, share: workers }", 1)] {
+        let run = bench.run(&format!(
+            "name: cluster\nplatform: {{ profile: existing, address: 'kafka://{}' }}\nconnection: {{ timeout: 30s }}\n\
+             population: {{ devices: 40, subscribers: {subscribers} }}\nmessage: {{ size: 40 }}\n{LOAD}",
+            first.address()
+        ));
+        assert_adds_up(&run.judged(), copies);
+    }
     let scenario = format!(
         "name: moves\nplatform: {{ profile: existing, address: 'kafka://{}' }}\nkafka: {{ partitions: 8, replicas: 2 }}\n\
-         population: {{ devices: 40 }}\n\
+         population: {{ devices: 40, subscribers: 1 }}\n\
          load: {{ arrivals: constant, levels: [100], hold: 60s, samples: 6, warm_up: 1s, drain: 10s }}\n\
          objectives: {{ publish_p99: null, achieved: null, delivered: null, publish_p50: \"< 30 s\" }}\n",
         first.address()
@@ -158,4 +167,6 @@ fn devices_turn_to_the_broker_that_takes_over() {
     assert!(ended.iter().sum::<u64>() <= sent, "each message has one end: {level:#}");
     assert!(count(level, "disconnected") > 5, "whose leader was killed: {level:#}");
     assert!(count(level, "acknowledged") * 10 > sent * 8, "most go to the other one: {level:#}");
+    assert_eq!(count(level, "lost_acknowledged"), 0, "the other one has what was acknowledged: {level:#}");
+    assert_eq!(count(level, "duplicated"), 0, "{level:#}");
 }

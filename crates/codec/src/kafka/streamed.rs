@@ -4,6 +4,7 @@
 use super::batch::{BEFORE_CHECKED, BEFORE_LENGTH, COMPRESSION, CONTROL, MAGIC, Record, record};
 use super::fields::{Malformed, Reader};
 use super::{crc32c, crc32c_behind};
+use crate::packing::{self, Packing};
 
 /// Bytes before the topics: how long the broker held the client back, and how many topics there are.
 const HEAD: usize = 8;
@@ -14,6 +15,8 @@ const BATCHES_LENGTH: usize = 4;
 const BATCH_HEAD: usize = 61;
 /// Where its version stands in it, also of one in an older format.
 const MAGIC_AT: usize = 16;
+/// The most that is unpacked of one batch, bytes.
+pub const UNPACKED: usize = 16 << 20;
 /// Bytes of the length of a record at most, as 32 bits need.
 const LONGEST_LENGTH: usize = 5;
 
@@ -38,6 +41,8 @@ enum State {
     Partition,
     Batch,
     Record(Batch),
+    /// The records of a batch, packed together.
+    Packed(Batch, Packing),
     /// So many bytes of a batch that is of no use to us.
     Skipped(usize),
     Done,
@@ -66,8 +71,35 @@ pub enum Piece<'a> {
     Partition(i16),
     /// A record.
     Record(Record<'a>),
+    /// The records of a batch, packed together.
+    Packed(PackedRecords<'a>),
     /// A batch that is not read here, and why.
     Unreadable(&'static str),
+}
+
+/// Records that came packed together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedRecords<'a> {
+    base: i64,
+    count: i32,
+    packing: Packing,
+    bytes: &'a [u8],
+}
+
+impl PackedRecords<'_> {
+    /// Unpacks them and gives each to `taker`.
+    ///
+    /// # Errors
+    /// They are none, or more than [`UNPACKED`] bytes.
+    pub fn unpack(&self, taker: &mut dyn FnMut(Record<'_>)) -> Result<(), Malformed> {
+        packing::unpack(self.packing, self.bytes, UNPACKED, |records| {
+            let mut reader = Reader::new(records);
+            for _ in 0..self.count {
+                taker(record(self.base, &mut reader)?);
+            }
+            Ok(())
+        })
+    }
 }
 
 impl Records {
@@ -117,6 +149,7 @@ impl Records {
                 let whole = length.checked_add(bytes.len() - reader.rest().len());
                 whole.filter(|whole| *whole <= batch.left).ok_or(Malformed)?
             }
+            State::Packed(batch, _) => batch.left,
             State::Skipped(left) => left.min(bytes.len()),
             State::Done => return Err(Malformed),
         };
@@ -173,6 +206,14 @@ impl Records {
                 self.state = State::Record(batch);
                 found = Piece::Record(record(batch.base, &mut reader)?);
             }
+            State::Packed(mut batch, packing) => {
+                self.batches = self.batches.checked_sub(piece.len()).ok_or(Malformed)?;
+                let Batch { base, count, .. } = batch;
+                found = Piece::Packed(PackedRecords { base, count, packing, bytes: piece });
+                batch.left = batch.left.checked_sub(piece.len()).ok_or(Malformed)?;
+                (batch.count, batch.so_far) = (0, crc32c_behind(batch.so_far, piece));
+                self.state = State::Record(batch);
+            }
             State::Skipped(left) => {
                 self.batches = self.batches.checked_sub(piece.len()).ok_or(Malformed)?;
                 self.state = State::Skipped(left.checked_sub(piece.len()).ok_or(Malformed)?);
@@ -200,17 +241,27 @@ impl Records {
             self.position.1 = Some(next);
             return Ok((State::Skipped(left), Piece::Nothing));
         }
-        if attributes & COMPRESSION != 0 {
-            return Ok((State::Skipped(left), Piece::Unreadable("they are compressed")));
-        }
         let count = head.last_chunk::<4>().map_or(0, |count| i32::from_be_bytes(*count));
         let so_far = crc32c(head.get(BEFORE_CHECKED..).unwrap_or_default());
-        Ok((State::Record(Batch { base, next, left, count, checksum, so_far }), Piece::Nothing))
+        let batch = Batch { base, next, left, count, checksum, so_far };
+        let packing = match attributes & COMPRESSION {
+            0 => return Ok((State::Record(batch), Piece::Nothing)),
+            1 => Packing::Gzip,
+            2 => Packing::Snappy,
+            3 => Packing::Lz4,
+            4 => Packing::Zstd,
+            _ => {
+                let told = "they are compressed in a way that is not known";
+                return Ok((State::Skipped(left), Piece::Unreadable(told)));
+            }
+        };
+        Ok((State::Packed(batch, packing), Piece::Nothing))
     }
 
     /// Goes on with what follows what was taken.
     fn go_on(&mut self) -> Result<(), Malformed> {
         match self.state {
+            State::Packed(..) => return Ok(()),
             State::Record(batch) if batch.count > 0 => return Ok(()),
             State::Record(batch) if batch.left != 0 || batch.so_far != batch.checksum => {
                 return Err(Malformed);
@@ -263,9 +314,14 @@ mod tests {
                     break;
                 }
                 let piece: Vec<u8> = pending.drain(..length).collect();
-                if let Piece::Record(record) = records.take(&piece)? {
+                let mut take = |record: Record<'_>| {
                     assert_eq!(record.key, Some(&b"k"[..]));
                     values.push(record.value.unwrap_or_default().to_vec());
+                };
+                match records.take(&piece)? {
+                    Piece::Record(record) => take(record),
+                    Piece::Packed(packed) => packed.unpack(&mut take)?,
+                    _ => {}
                 }
             }
         }
@@ -304,6 +360,37 @@ mod tests {
         }
     }
 
+    /// A batch whose records are packed. It says that it has one more for each of `more`.
+    fn packed(values: &[&[u8]], (packing, number): (Packing, u8), more: u8) -> Vec<u8> {
+        let mut bytes = batch(values);
+        let records = packing::pack(packing, &bytes.split_off(BATCH_HEAD)).unwrap();
+        bytes.extend(records);
+        bytes[22] = number;
+        bytes[BATCH_HEAD - 1] += more;
+        let length = (bytes.len() - BEFORE_LENGTH) as i32;
+        bytes[8..BEFORE_LENGTH].copy_from_slice(&length.to_be_bytes());
+        let checksum = crc32c(&bytes[BEFORE_CHECKED..]);
+        bytes[BEFORE_CHECKED - 4..BEFORE_CHECKED].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn records_that_are_packed_come_together() {
+        let ways = [(Packing::Gzip, 1), (Packing::Snappy, 2), (Packing::Lz4, 3), (Packing::Zstd, 4)];
+        for way in ways {
+            let both = [packed(&[b"one", b"two"], way, 0), batch(&[b"three"])].concat();
+            let expected = ["one", "two", "three"].map(|text| text.as_bytes().to_vec()).to_vec();
+            for chunk in [1, 7, 1000] {
+                assert_eq!(read(&answer(&both), chunk), Ok((expected.clone(), Some(1))), "{way:?}");
+            }
+            // Fewer than it says, and bytes that were changed on the way.
+            assert_eq!(read(&answer(&packed(&[b"one"], way, 1)), 1000), Err(Malformed));
+            let mut wrong = packed(&[b"one"], way, 0);
+            wrong[BATCH_HEAD + 3] ^= 1;
+            assert_eq!(read(&answer(&wrong), 1000), Err(Malformed));
+        }
+    }
+
     #[test]
     fn batches_that_are_not_read_here_are_told() {
         let told = |place: usize, value: u8| {
@@ -321,7 +408,7 @@ mod tests {
             }
             told
         };
-        assert_eq!(told(22, 3), ["they are compressed"]);
+        assert_eq!(told(22, 5), ["they are compressed in a way that is not known"]);
         assert_eq!(told(MAGIC_AT, 1), ["they are in an older format"]);
     }
 

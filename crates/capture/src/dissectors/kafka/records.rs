@@ -1,7 +1,7 @@
 //! Batches of records, and the message sets of old (Apache Kafka, "Message Format"): what is compressed in them is opened.
 
-use crate::dissect::{KEPT, Output};
-use crate::dissectors::unpack::{Packing, unpack};
+use crate::dissect::{KEPT, Output, UNPACKED};
+use plimsoll_codec::packing::{Packing, unpack};
 
 /// Bytes of a batch up to the version of its format.
 const BEGINNING: usize = 17;
@@ -51,7 +51,7 @@ pub(super) fn batch(bytes: &[u8], records: u64, out: &mut Output<'_>) -> Next {
     let Some(batch) = bytes.get(..whole as usize) else { return Next::Need(whole as usize) };
     let packed = if is_batch { batch.get(HEAD..) } else { value(batch) };
     if let Some(packed) = packed {
-        unpack(packing, packed, |content| out.opened(content));
+        unpack(packing, packed, UNPACKED, |content| out.opened(content));
     }
     Next::Skip(whole)
 }

@@ -1,5 +1,5 @@
 use crate::dissect::{Carrier, KEPT};
-use crate::dissectors::unpack::{Packing, tests::pack};
+use plimsoll_codec::packing::{Packing, pack};
 use crate::script::{Transcript, once, play, survive};
 use crate::side::Side;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn response(correlation: u32, content: &[u8]) -> Vec<u8> {
 
 /// A batch of the present format.
 fn batch(packing: Packing, codec: u8, content: &str) -> Vec<u8> {
-    let records = pack(packing, content.as_bytes());
+    let records = pack(packing, content.as_bytes()).unwrap();
     let mut batch = [0; 61];
     batch[8..12].copy_from_slice(&(records.len() as u32 + 49).to_be_bytes());
     (batch[16], batch[22]) = (2, codec);
@@ -158,7 +158,7 @@ fn compressed_batches_are_opened_both_ways() {
 #[test]
 fn message_sets_of_old_are_opened() {
     for (magic, times) in [(0_u8, 0), (1, 8)] {
-        let value = pack(Packing::Gzip, format!("{}plm1:d0:8;", "x".repeat(200)).as_bytes());
+        let value = pack(Packing::Gzip, format!("{}plm1:d0:8;", "x".repeat(200)).as_bytes()).unwrap();
         let message =
             [&[0, 0, 0, 0, magic, 1][..], &vec![0; times], b"\xff\xff\xff\xff", &sized(&value)].concat();
         let records = [&[0; 8][..], &sized(&message)].concat();

@@ -5,13 +5,13 @@ mod bson;
 #[cfg(test)]
 mod tests;
 
-use super::unpack::{Packing, unpack};
-use crate::dissect::{Dissector, Entry, KEPT, Output, Probe, Step};
+use crate::dissect::{Dissector, Entry, KEPT, Output, Probe, Step, UNPACKED};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
 use bson::{elements, first_key, number};
 use memchr::memchr;
 use memchr::memmem;
+use plimsoll_codec::packing::{Packing, unpack};
 use plimsoll_model::wire::{Label, WireProtocol};
 
 /// The longest message, bytes: what servers take.
@@ -164,7 +164,7 @@ impl MongoDb {
         }
         let packed = if message.whole { &message.content[9..] } else { &[] };
         let size = number(message.content, 4);
-        unpack(packing, packed, |content| {
+        unpack(packing, packed, UNPACKED, |content| {
             out.opened(content);
             let whole = size.is_some_and(|size| size as usize == content.len());
             // What could not be opened has a number all the same.

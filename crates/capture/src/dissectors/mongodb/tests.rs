@@ -1,6 +1,6 @@
 use super::{COMPRESSED, DELETE, GET_MORE, INSERT, KILL_CURSORS, MSG, QUERY, REPLY};
 use crate::dissect::Carrier;
-use crate::dissectors::unpack::{Packing, tests::pack};
+use plimsoll_codec::packing::{Packing, pack};
 use crate::script::{Transcript, once, play, survive};
 use crate::side::Side;
 use proptest::prelude::*;
@@ -146,7 +146,7 @@ fn compressed_messages_are_opened() {
     for (compressor, packing) in
         [(0, Packing::None), (1, Packing::Snappy), (2, Packing::Zlib), (3, Packing::Zstd)]
     {
-        parts.push((C, compressed(u32::from(compressor), compressor, &pack(packing, &body))));
+        parts.push((C, compressed(u32::from(compressor), compressor, &pack(packing, &body).unwrap())));
     }
     parts.push((C, compressed(7, 2, b"no zlib")));
     let transcript = mongodb(&parts);

@@ -1,7 +1,8 @@
 //! The client side of Kafka, without I/O: requests go out in a row, and their answers come in the same row.
 //!
 //! A device has one partition, by the hash of its key, and speaks to the broker that leads it. Each message is a request of its own, as many
-//! devices would send it. A subscriber reads all partitions, or those that its group gives it.
+//! devices would send it. A subscriber reads all partitions, or those that its group gives it. What other brokers lead, it reads over
+//! [branches](messaging::Session::take_branches).
 
 mod opening;
 
@@ -10,12 +11,12 @@ use super::reading::{Reading, Taken};
 use crate::driver::Client;
 use crate::drivers::messaging;
 use crate::drivers::messaging::{Failure, Happened, Outgoing};
-use plimsoll_codec::kafka::{self, Acks, Malformed, error};
+use plimsoll_codec::kafka::{self, Acks, Malformed, Node, error};
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{KafkaPlan, Plan};
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -89,6 +90,14 @@ pub struct Session {
     node: Option<i32>,
     /// The number of the broker with which the next connection is.
     elsewhere: Option<i32>,
+    /// The brokers, and which of them leads each partition, as a subscriber knows them.
+    nodes: Vec<Node>,
+    leaders: Vec<(i32, i32)>,
+    /// Whether it only reads, beside the subscriber's own connection.
+    is_branch: bool,
+    /// The connections that are to be made beside this one, in place of those that there are.
+    branches: Option<Vec<(SocketAddr, Session)>>,
+    awaits_branches: bool,
     place: Place,
     reading: Reading,
     complaint: Option<String>,
@@ -106,6 +115,7 @@ enum Phase {
     Share,
     Offsets,
     Latest,
+    Branches,
     Ready,
 }
 
@@ -142,10 +152,31 @@ impl Session {
             partition: 0,
             node: None,
             elsewhere: None,
+            nodes: Vec::new(),
+            leaders: Vec::new(),
+            is_branch: false,
+            branches: None,
+            awaits_branches: false,
             place: Place::default(),
             reading: Reading::of(settings.works),
             complaint: None,
         }
+    }
+
+    /// The same subscriber's session with another broker, which leads these partitions.
+    fn branch(&self, leader: i32, partitions: Vec<i32>) -> Session {
+        Session {
+            elsewhere: Some(leader),
+            is_branch: true,
+            reading: self.reading.over_another(partitions),
+            ..Session::new(self.client, (&self.key, &self.filters), &self.settings)
+        }
+    }
+
+    /// The group in which the subscriber shares partitions, where this connection speaks to it.
+    fn group(&self) -> Option<&str> {
+        let is_member = matches!(self.client, Client::Subscriber(_)) && !self.is_branch;
+        self.settings.group.as_deref().filter(|_| is_member)
     }
 
     /// Notes what the next request asks; its number.
@@ -174,9 +205,9 @@ impl Session {
             Phase::Coordinator => kafka::find_coordinator(group, number, out),
             Phase::Joining => self.place.join(group, topic, number, out),
             Phase::Share => self.place.sync((group, topic), &self.partitions, number, out),
-            Phase::Offsets => kafka::committed_offsets(group, topic, &self.reading.partitions(), number, out),
+            Phase::Offsets => kafka::committed_offsets(group, topic, self.reading.partitions(), number, out),
             Phase::Latest => kafka::latest_offsets(topic, &self.reading.unknown(), number, out),
-            Phase::Ready => {}
+            Phase::Branches | Phase::Ready => {}
         }
     }
 
@@ -197,6 +228,10 @@ impl Session {
     }
 
     fn become_ready(&mut self, out: &mut Vec<u8>) -> Happened<'static> {
+        if self.awaits_branches {
+            self.phase = Phase::Branches;
+            return Happened::Nothing;
+        }
         self.phase = Phase::Ready;
         self.was_ever_ready = true;
         self.read_on(out);
@@ -218,7 +253,7 @@ impl Session {
     /// Says up to where partitions were read, where there is a group and it does not know.
     fn commit(&mut self, out: &mut Vec<u8>) {
         let settings = Arc::clone(&self.settings);
-        let Some(group) = &settings.group else { return };
+        let (Some(_), Some(group)) = (self.group(), &settings.group) else { return };
         if let Some(positions) = self.reading.untold() {
             let number = self.expect(Asked::Commit);
             kafka::commit(self.place.member(group), &settings.topic, &positions, number, out);
@@ -237,6 +272,8 @@ impl Session {
         if self.phase != Phase::Ready || std::mem::replace(&mut self.place.joins_again, true) {
             return Happened::Nothing;
         }
+        // Whoever gets their partitions reads them from where the group is told.
+        self.branches = Some(Vec::new());
         // What is asked for comes before the group is told up to where was read.
         let asks = self.asked.iter().any(|(_, asked)| *asked == Asked::Records);
         if !asks && !self.reading.is_coming() {
@@ -259,9 +296,15 @@ impl Session {
 
     /// A piece of an answer with records.
     fn piece<'a>(&'a mut self, piece: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure> {
-        let taken = self.reading.take(piece).map_err(malformed)?;
+        let filters = &self.filters;
+        let taken = self.reading.take(piece, &|key| is_wanted(filters, key)).map_err(malformed)?;
+        let mut came_together = false;
         let happened = match taken {
             Taken::Nothing => Happened::Part(0),
+            Taken::Together => {
+                came_together = true;
+                Happened::Part(0)
+            }
             Taken::Record(key, value) => match value.filter(|_| is_wanted(&self.filters, key)) {
                 Some(value) => Happened::Delivered(value),
                 None => Happened::Part(0),
@@ -289,7 +332,12 @@ impl Session {
                 self.pause_before(Phase::Latest);
             }
         }
-        Ok(happened)
+        let (unpacked, values) = self.reading.together();
+        Ok(if came_together && !values.is_empty() {
+            Happened::DeliveredTogether(unpacked, values)
+        } else {
+            happened
+        })
     }
 
     fn answer<'a>(&'a mut self, frame: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure> {
@@ -341,6 +389,7 @@ impl messaging::Session for Session {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.asked.clear();
         (self.flight, self.pauses, self.was_ready, self.made) = (0, false, false, false);
+        (self.branches, self.awaits_branches) = (None, false);
         self.node = self.elsewhere.take();
         self.place.joins_again = false;
         self.reading.forget_coming();
@@ -373,10 +422,7 @@ impl messaging::Session for Session {
     fn wakes_after(&self) -> Option<Nanos> {
         match self.pauses {
             true => Some(PAUSE),
-            false if self.was_ready && self.settings.group.is_some() => {
-                matches!(self.client, Client::Subscriber(_)).then_some(HEARTBEAT)
-            }
-            false => None,
+            false => self.group().filter(|_| self.was_ready).map(|_| HEARTBEAT),
         }
     }
 
@@ -385,7 +431,8 @@ impl messaging::Session for Session {
             return self.ask(self.phase, out);
         }
         let settings = Arc::clone(&self.settings);
-        if let Some(group) = settings.group.as_ref().filter(|_| self.phase == Phase::Ready) {
+        let is_member = self.phase == Phase::Ready && self.group().is_some();
+        if let Some(group) = settings.group.as_ref().filter(|_| is_member) {
             self.commit(out);
             // Without an answer to the one before, the platform shall be asked whether it is there.
             if !self.asked.iter().any(|(_, asked)| *asked == Asked::Heartbeat) {
@@ -393,6 +440,15 @@ impl messaging::Session for Session {
                 kafka::heartbeat(self.place.member(group), number, out);
             }
         }
+    }
+
+    fn take_branches(&mut self) -> Option<Vec<(SocketAddr, Session)>> {
+        self.branches.take()
+    }
+
+    fn branches_ready(&mut self, out: &mut Vec<u8>) -> Happened<'static> {
+        self.awaits_branches = false;
+        if self.phase == Phase::Branches { self.become_ready(out) } else { Happened::Nothing }
     }
 
     fn may_publish(&self) -> bool {
@@ -426,6 +482,7 @@ impl messaging::Session for Session {
 
     fn abandon(&mut self) -> Vec<u32> {
         self.elsewhere = None;
+        (self.branches, self.awaits_branches) = (None, false);
         (self.flight, self.pauses, self.was_ready) = (0, false, false);
         let message = |(_, asked)| match asked {
             Asked::Message(sequence) => Some(sequence),
@@ -446,6 +503,9 @@ impl messaging::Session for Session {
 
     /// Whoever is asked to removes the topic that was made for the run.
     fn goodbye(&mut self, ends: bool, out: &mut Vec<u8>) {
+        if self.is_branch {
+            return;
+        }
         let settings = Arc::clone(&self.settings);
         if let (Some(group), Client::Subscriber(_)) = (&settings.group, self.client) {
             self.commit(out);
@@ -468,6 +528,7 @@ impl messaging::Session for Session {
             Phase::Share => "a share of the partitions (SyncGroup)",
             Phase::Offsets => "up to where the group has read (OffsetFetch)",
             Phase::Latest => "where partitions end (ListOffsets)",
+            Phase::Branches => "what other brokers of the cluster say of their partitions",
             Phase::Ready => "nothing",
         }
     }

@@ -1,7 +1,9 @@
 //! One client's connection: a socket, a session, what waits to be sent.
 
+mod branching;
 mod receiving;
 
+use super::branches::News;
 use super::session::{Outgoing, Session};
 use super::{Io, Timer};
 use crate::driver::{Client, Event, Traffic};
@@ -20,6 +22,12 @@ const MOST_TURNS: u32 = 4;
 /// A client and what it is doing.
 pub struct Connection<S> {
     client: Client,
+    /// Of a branch: the connection that it belongs to.
+    trunk: Option<u32>,
+    /// The further connections of the client, how many of them are not ready yet, and those that are still to be made.
+    branches: Vec<u32>,
+    awaited: usize,
+    wanted: Vec<(SocketAddr, S)>,
     state: State,
     stream: Stream,
     session: S,
@@ -75,6 +83,10 @@ impl<S: Session> Connection<S> {
     pub fn new(client: Client, session: S, pauses: (Nanos, Nanos)) -> Connection<S> {
         Connection {
             client,
+            trunk: None,
+            branches: Vec::new(),
+            awaited: 0,
+            wanted: Vec::new(),
             state: State::Idle,
             stream: Stream::default(),
             session,
@@ -122,7 +134,7 @@ impl<S: Session> Connection<S> {
         let was_ready = self.state == State::Ready;
         self.goodbye(false);
         self.queue.clear();
-        self.forget_connection();
+        self.forget_connection(io);
         self.session.abandon();
         self.backoff = Backoff::new(io.stream.pauses);
         self.was_ready = false;
@@ -189,6 +201,7 @@ impl<S: Session> Connection<S> {
             Timer::Wake if at == self.wake_at && matches!(self.state, State::Opening | State::Ready) => {
                 self.wake_at = Nanos::MAX;
                 self.session.wake(self.out.bytes());
+                self.note_branches(slot, io);
                 self.send(slot, io, events);
                 self.plan_waking(slot, io.stream.clock.now(), io);
             }
@@ -196,6 +209,7 @@ impl<S: Session> Connection<S> {
                 let now = io.stream.clock.now();
                 let lag = self.partial_lag.map(|lag| lag + (now - self.partial_at));
                 self.parse(slot, &[], now, lag, io, events);
+                self.note_branches(slot, io);
                 self.send(slot, io, events);
             }
             _ => {}
@@ -224,7 +238,7 @@ impl<S: Session> Connection<S> {
             return self.failed(slot, reason.to_owned(), false, io, events);
         }
         self.stream.close();
-        self.forget_connection();
+        self.forget_connection(io);
         self.open_at(slot, address, io, events);
     }
 
@@ -233,7 +247,7 @@ impl<S: Session> Connection<S> {
         self.open_at(slot, io.stream.address, io, events);
     }
 
-    fn open_at(&mut self, slot: u32, address: SocketAddr, io: &mut Io, events: &mut Vec<Event>) {
+    pub(super) fn open_at(&mut self, slot: u32, address: SocketAddr, io: &mut Io, events: &mut Vec<Event>) {
         self.accepted = None;
         self.state = State::Connecting;
         let number = match self.client {
@@ -269,6 +283,7 @@ impl<S: Session> Connection<S> {
             }
         } else if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
             self.read(slot, io, events);
+            self.note_branches(slot, io);
         }
         self.send(slot, io, events);
     }
@@ -283,10 +298,13 @@ impl<S: Session> Connection<S> {
         self.state = State::Ready;
         self.backoff = Backoff::new(io.stream.pauses);
         self.ping_sent = None;
+        self.schedule_keep_alive(slot, at, io);
+        if let Some(of) = self.trunk {
+            return io.news.push_back(News::Ready { slot, of });
+        }
         let again = std::mem::replace(&mut self.was_ready, true);
         let took = self.accepted.take().unwrap_or(at) - self.stream.began();
         events.push(Event::Ready { client: self.client, took, again });
-        self.schedule_keep_alive(slot, at, io);
     }
 
     /// Sends what connection, window and socket allow.
@@ -414,9 +432,12 @@ impl<S: Session> Connection<S> {
         } else {
             self.session.abandon();
         }
-        self.forget_connection();
+        self.forget_connection(io);
         self.state = State::Idle;
         self.tell_urgency(io);
+        if let Some(of) = self.trunk {
+            return io.news.push_back(News::Failed { slot, of, reason, lasting });
+        }
         self.put_away(io);
         let client = self.client;
         events.push(match was_ready {
@@ -431,7 +452,8 @@ impl<S: Session> Connection<S> {
     }
 
     /// Nothing of what came or was to go over the last connection holds for the next.
-    fn forget_connection(&mut self) {
+    fn forget_connection(&mut self, io: &mut Io) {
+        self.shed(io);
         self.out.clear();
         self.partial.clear();
         self.parsed = 0;

@@ -1,6 +1,7 @@
 //! Clients of message brokers: sessions over non-blocking TCP [`connection`]s, one epoll a shard. A protocol brings its
 //! [`Session`] and has the rest from here. (MQTT has connections of its own, which also go over TLS, WebSocket and emulated networks.)
 
+mod branches;
 mod connection;
 mod flight;
 mod session;
@@ -16,10 +17,12 @@ use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::share::Share;
 use crate::topology::filters_of;
+use branches::News;
 use connection::Connection;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::Offline;
 use plimsoll_stats::distribution::{Random, random};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes read from a socket at once.
@@ -34,7 +37,10 @@ pub struct MessagingDriver<S> {
     share: Share,
     subscribers: Share,
     devices: usize,
+    /// Those of clients, and behind them their branches.
     connections: Vec<Connection<S>>,
+    /// Slots of branches that are no more.
+    free: Vec<u32>,
     io: Io,
 }
 
@@ -50,6 +56,8 @@ struct Io {
     timers: Timers<Timer>,
     /// Connections with something to send.
     dirty: Vec<u32>,
+    /// What connections have to do with each other.
+    news: VecDeque<News>,
     /// Messages put away because their device had no connection.
     put_away: Vec<(u32, u32)>,
     content: Vec<u8>,
@@ -119,6 +127,7 @@ impl<S: Session> MessagingDriver<S> {
             work: plan.subscribers.work,
             timers: Timers::new(),
             dirty: Vec::new(),
+            news: VecDeque::new(),
             put_away: Vec::new(),
             content: Vec::new(),
             topic: Vec::new(),
@@ -126,7 +135,7 @@ impl<S: Session> MessagingDriver<S> {
             complaints: Vec::new(),
             unknown_acks: 0,
         };
-        Ok(MessagingDriver { share, subscribers: of_subscribers, devices, connections, io })
+        Ok(MessagingDriver { share, subscribers: of_subscribers, devices, connections, free: Vec::new(), io })
     }
 
     fn slot(&self, client: Client) -> usize {
@@ -141,6 +150,7 @@ impl<S: Session> MessagingDriver<S> {
         for slot in dirty.drain(..) {
             if let Some(connection) = self.connections.get_mut(slot as usize) {
                 connection.send(slot, &mut self.io, events);
+                self.tend_branches(events);
             }
         }
         self.io.dirty = dirty;
@@ -152,6 +162,7 @@ impl<S: Session> MessagingDriver<S> {
         for &Ready { slot, generation, flags } in &found {
             if let Some(connection) = self.connections.get_mut(slot as usize) {
                 connection.ready(slot, generation, flags, &mut self.io, events);
+                self.tend_branches(events);
             }
         }
         self.io.stream.readiness.served(found);
@@ -162,6 +173,7 @@ impl<S: Session> MessagingDriver<S> {
         while let Some((at, slot, timer)) = self.io.timers.due(now) {
             if let Some(connection) = self.connections.get_mut(slot as usize) {
                 connection.timer(slot, timer, at, &mut self.io, events);
+                self.tend_branches(events);
             }
         }
     }
@@ -227,6 +239,7 @@ impl<S: Session> Driver for MessagingDriver<S> {
     }
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        self.tend_branches(events);
         self.send_dirty(events);
         self.wait(until, events);
         self.fire_timers(events);
@@ -245,7 +258,7 @@ impl<S: Session> Driver for MessagingDriver<S> {
     fn disconnect(&mut self) {
         let mut is_said = false;
         for connection in &mut self.connections {
-            let ends = !is_said && connection.is_ready();
+            let ends = !is_said && connection.is_ready() && !connection.is_branch();
             connection.goodbye(ends);
             is_said |= ends;
         }

@@ -2,6 +2,7 @@
 
 use plimsoll_model::Nanos;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 /// One client's session. A lost connection ends it; what was in flight is neither repeated nor asked for again.
 pub trait Session: Send {
@@ -26,6 +27,21 @@ pub trait Session: Send {
     /// Takes what the platform complained of besides what its last frame meant: for people.
     fn take_complaint(&mut self) -> Option<String> {
         None
+    }
+
+    /// Takes out the further connections that the client is to have from now on beside this one, each with the server that it goes to:
+    /// they take the place of those that it had, and end with this one. `None` where nothing changes.
+    fn take_branches(&mut self) -> Option<Vec<(SocketAddr, Self)>>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
+    /// All further connections are ready: what that means. Appends what is to be said because of it.
+    fn branches_ready(&mut self, out: &mut Vec<u8>) -> Happened<'static> {
+        let _ = out;
+        Happened::Nothing
     }
 
     /// After how long it wants to be woken, as it stands; `None` where it waits for the platform alone.
@@ -105,6 +121,8 @@ pub enum Happened<'a> {
     UnknownAck,
     /// A delivery, by its content.
     Delivered(&'a [u8]),
+    /// Deliveries that came packed together, and where the content of each stands in what was unpacked.
+    DeliveredTogether(&'a [u8], &'a [Range<usize>]),
     /// The answer to a ping.
     Pong,
     /// The platform complained, and goes on: what it said, for people.

@@ -5,6 +5,7 @@ use crate::driver::Client;
 use crate::drivers::messaging::{Failure, Happened};
 use crate::drivers::words;
 use plimsoll_codec::kafka::{self, Cluster, error};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 impl Session {
@@ -34,13 +35,8 @@ impl Session {
                 error => return self.ask_again(error),
             },
             Phase::Coordinator => match kafka::coordinator(body).map_err(malformed)? {
-                (error::NONE, node) if self.node.is_none_or(|own| own == node) => {
-                    self.ask(Phase::Joining, out)
-                }
-                (error::NONE, _) => {
-                    let told = "another broker of the cluster looks after the group, and subscribers here read from one";
-                    return Err(Failure::lasting(told));
-                }
+                (error::NONE, node) if self.node == Some(node) => self.ask(Phase::Joining, out),
+                (error::NONE, node) => return self.turn_to(node),
                 (error, _) => return self.ask_again(error),
             },
             Phase::Joining => {
@@ -80,7 +76,7 @@ impl Session {
                     }
                     self.reading.found(partition, offset);
                 }
-                return Ok(self.find_rest(out));
+                return self.spread(out);
             }
             Phase::Latest => {
                 for found in kafka::offsets(body).map_err(malformed)? {
@@ -95,7 +91,9 @@ impl Session {
                 self.commit(out);
                 return Ok(self.become_ready(out));
             }
-            Phase::Ready => return Err(Failure::passing("the platform sent an answer to nothing we asked")),
+            Phase::Branches | Phase::Ready => {
+                return Err(Failure::passing("the platform sent an answer to nothing we asked"));
+            }
         }
         Ok(Happened::Nothing)
     }
@@ -128,12 +126,14 @@ impl Session {
         if cluster.nodes.len() == 1 {
             self.node = cluster.nodes.first().map(|node| node.number);
         }
+        self.nodes.clone_from(&cluster.nodes);
         match self.client {
             Client::Device(_) => {
                 self.partition = kafka::partition_of(&self.key, self.partitions.len() as i32);
                 let own = cluster.partitions.iter().find(|own| own.number == self.partition);
                 match own.map(|own| (own.error, own.leader)) {
-                    Some((error::NONE, leader)) => self.turn_to(cluster, leader, out),
+                    Some((error::NONE, leader)) if self.node == Some(leader) => Ok(self.become_ready(out)),
+                    Some((error::NONE, leader)) => self.turn_to(leader),
                     Some((error, _)) => self.ask_again(error),
                     None => self.ask_again(error::LEADER_NOT_AVAILABLE),
                 }
@@ -144,30 +144,26 @@ impl Session {
                 if let Some(error) = failed {
                     return self.ask_again(error);
                 }
-                let first = cluster.partitions.first().map_or(-1, |own| own.leader);
-                if cluster.partitions.iter().any(|own| own.leader != first) {
-                    let told =
-                        "several brokers lead the topic's partitions, and subscribers here read from one";
-                    return Err(Failure::lasting(told));
-                }
-                self.turn_to(cluster, first, out)
+                self.leaders = cluster.partitions.iter().map(|own| (own.number, own.leader)).collect();
+                self.begin_reading(out)
             }
         }
     }
 
-    /// Goes on with the broker of that number, at the place where it says that it is.
-    fn turn_to(
-        &mut self,
-        cluster: &Cluster,
-        leader: i32,
-        out: &mut Vec<u8>,
-    ) -> Result<Happened<'static>, Failure> {
-        if self.node == Some(leader) {
-            return Ok(self.go_on(out));
+    /// Goes on with the broker of that number.
+    fn turn_to(&mut self, number: i32) -> Result<Happened<'static>, Failure> {
+        match self.address_of(number)? {
+            Some(address) => {
+                self.elsewhere = Some(number);
+                Ok(Happened::Elsewhere(address))
+            }
+            None => self.ask_again(error::LEADER_NOT_AVAILABLE),
         }
-        let Some(node) = cluster.nodes.iter().find(|node| node.number == leader) else {
-            return self.ask_again(error::LEADER_NOT_AVAILABLE);
-        };
+    }
+
+    /// Where a broker says that it is; `None` where nothing is known of it.
+    fn address_of(&self, number: i32) -> Result<Option<SocketAddr>, Failure> {
+        let Some(node) = self.nodes.iter().find(|node| node.number == number) else { return Ok(None) };
         let (known, address) = &self.settings.known;
         let host = match node.host.as_str() {
             "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
@@ -175,34 +171,67 @@ impl Session {
             host => host.parse(),
         };
         match (host, u16::try_from(node.port)) {
-            (Ok(host), Ok(port)) => {
-                self.elsewhere = Some(leader);
-                Ok(Happened::Elsewhere(SocketAddr::new(host, port)))
-            }
+            (Ok(host), Ok(port)) => Ok(Some(SocketAddr::new(host, port))),
             _ => {
                 let host = words::plain(&node.host);
                 Err(Failure::lasting(format!(
-                    "the broker that leads the partition calls itself `{host}`, which is no address: set its \
+                    "a broker of the cluster calls itself `{host}`, which is no address: set its \
                      `advertised.listeners` to one"
                 )))
             }
         }
     }
 
-    /// The topic is there, and so is who leads it.
-    fn go_on(&mut self, out: &mut Vec<u8>) -> Happened<'static> {
-        if let Client::Device(_) = self.client {
-            return self.become_ready(out);
+    fn leader_of(&self, partition: i32) -> Option<i32> {
+        self.leaders.iter().find(|(number, _)| *number == partition).map(|(_, leader)| *leader)
+    }
+
+    /// A subscriber knows the topic and who leads its partitions.
+    fn begin_reading(&mut self, out: &mut Vec<u8>) -> Result<Happened<'static>, Failure> {
+        if self.is_branch {
+            let is_led = |partition: &i32| self.node.is_some() && self.leader_of(*partition) == self.node;
+            return match self.reading.partitions().iter().all(is_led) {
+                true => Ok(self.find_rest(out)),
+                false => Err(Failure::passing("another broker has taken over its partitions")),
+            };
         }
         if self.settings.group.is_some() {
             self.ask(Phase::Coordinator, out);
-            return Happened::Accepted;
+            return Ok(Happened::Accepted);
+        }
+        let leads = self.leaders.iter().any(|(_, leader)| Some(*leader) == self.node);
+        if let Some(&(_, first)) = self.leaders.first().filter(|_| !leads) {
+            return self.turn_to(first);
         }
         self.reading.assign(&self.partitions, false);
-        match self.find_rest(out) {
+        Ok(match self.spread(out)? {
             Happened::Nothing => Happened::Accepted,
             other => other,
+        })
+    }
+
+    /// Shares the subscriber's partitions out among the brokers that lead them: what is not led here is read over branches.
+    fn spread(&mut self, out: &mut Vec<u8>) -> Result<Happened<'static>, Failure> {
+        let mut others: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+        let mut own = Vec::new();
+        for &partition in self.reading.partitions() {
+            match self.leader_of(partition) {
+                Some(leader) if self.node != Some(leader) => others.entry(leader).or_default().push(partition),
+                Some(_) => own.push(partition),
+                None => return Err(nobody_leads()),
+            }
         }
+        let mut branches = Vec::new();
+        for (leader, partitions) in others {
+            let address = self.address_of(leader)?.ok_or_else(nobody_leads)?;
+            branches.push((address, self.branch(leader, partitions)));
+        }
+        self.reading.keep(own);
+        if !branches.is_empty() {
+            self.awaits_branches = true;
+            self.branches = Some(branches);
+        }
+        Ok(self.find_rest(out))
     }
 
     /// Asks where partitions end of which nothing else is known.
@@ -213,4 +242,8 @@ impl Session {
         self.ask(Phase::Latest, out);
         Happened::Nothing
     }
+}
+
+fn nobody_leads() -> Failure {
+    Failure::passing(error::told(error::LEADER_NOT_AVAILABLE))
 }

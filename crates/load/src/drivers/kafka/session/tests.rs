@@ -313,6 +313,75 @@ fn a_member_joins_its_group_and_joins_again_when_it_is_shared_out_anew() {
     assert_eq!(kinds(&out), [8, 13]);
 }
 
+/// The branches that a session wants, with where they go.
+fn branches(session: &mut Session) -> Vec<(String, Session)> {
+    let wanted = session.take_branches().unwrap_or_default();
+    wanted.into_iter().map(|(address, branch)| (address.to_string(), branch)).collect()
+}
+
+#[test]
+fn what_another_broker_leads_is_read_over_a_branch() {
+    let mut own = subscriber(false);
+    assert_eq!(answer(&mut own, &cluster(0, TWO, &[1, 2])), went("Elsewhere(127.0.0.1:9092)", &[]));
+    own.begin(&mut Vec::new());
+    assert_eq!(answer(&mut own, &cluster(0, TWO, &[1, 2])), went("Accepted", &[2]));
+    let [(address, mut branch)] = <[_; 1]>::try_from(branches(&mut own)).ok().unwrap();
+    assert_eq!(address, "127.0.0.2:9092");
+    assert_eq!(answer(&mut own, &ends(&[(0, 5)])), went("Nothing", &[]), "it awaits the branch");
+    branch.begin(&mut Vec::new());
+    assert_eq!(answer(&mut branch, &cluster(0, TWO, &[1, 2])), went("Nothing", &[2]));
+    assert_eq!(answer(&mut branch, &ends(&[(1, 9)])), went("Ready", &[1]));
+    let mut out = Vec::new();
+    assert_eq!((own.branches_ready(&mut out), kinds(&out)), (Happened::Ready, vec![1]));
+    // What the one has read the other knows, and reads on there over another connection.
+    let mut came = records(0, &[("a", "x")]);
+    came[BATCH..BATCH + 8].copy_from_slice(&5_i64.to_be_bytes());
+    assert_eq!(answer(&mut own, &came).1, [1]);
+    assert_eq!(branch.reading.untold(), Some(vec![(0, 6), (1, 9)]));
+    assert_eq!((branch.wakes_after(), branch.reading.partitions()), (None, &[1][..]));
+    out.clear();
+    branch.goodbye(true, &mut out);
+    assert!(out.is_empty(), "the subscriber's own connection speaks for it");
+    // Who leads has changed since.
+    branch.elsewhere = Some(2);
+    branch.begin(&mut Vec::new());
+    let moved = answer(&mut branch, &cluster(0, TWO, &[1, 1])).0.unwrap_err();
+    assert_eq!(moved, Failure::passing("another broker has taken over its partitions"));
+}
+
+#[test]
+fn a_member_speaks_to_the_broker_that_looks_after_its_group() {
+    let mut own = subscriber(true);
+    let coordinator = [&[0, 0, 0, 0, 0, 2][..], &texts(&["h"]), &[0; 4]].concat();
+    assert_eq!(answer(&mut own, &cluster(0, TWO, &[1, 2])), went("Accepted", &[10]));
+    assert_eq!(answer(&mut own, &coordinator), went("Elsewhere(127.0.0.2:9092)", &[]));
+    own.begin(&mut Vec::new());
+    assert_eq!(answer(&mut own, &cluster(0, TWO, &[1, 2])), went("Accepted", &[10]));
+    assert_eq!(answer(&mut own, &coordinator), went("Nothing", &[11]));
+    assert_eq!(answer(&mut own, &joined(1)), went("Nothing", &[14]));
+    // Its share is partition 0, which the other one leads: it has nothing to read itself.
+    assert_eq!(answer(&mut own, &share()), went("Nothing", &[9]));
+    assert_eq!(answer(&mut own, &read_up_to(3)), went("Nothing", &[]));
+    let [(address, mut branch)] = <[_; 1]>::try_from(branches(&mut own)).ok().unwrap();
+    assert_eq!(address, "127.0.0.1:9092");
+    branch.begin(&mut Vec::new());
+    assert_eq!(answer(&mut branch, &cluster(0, TWO, &[1, 2])), went("Ready", &[1]));
+    let mut out = Vec::new();
+    assert_eq!((own.branches_ready(&mut out), kinds(&out)), (Happened::Ready, vec![]));
+    // The group is shared out again: the branch is not to read any more, and what it has read is told.
+    let mut came = records(0, &[("a", "x")]);
+    came[BATCH..BATCH + 8].copy_from_slice(&3_i64.to_be_bytes());
+    assert_eq!(answer(&mut branch, &came).1, [1]);
+    out.clear();
+    own.wake(&mut out);
+    assert_eq!(kinds(&out), [8, 12]);
+    assert_eq!(answer(&mut own, COMMITTED), went("Nothing", &[]));
+    let (outcome, asked) = answer(&mut own, &[0, 0, 0, 0, 0, 27]);
+    assert!(outcome.unwrap().contains("rebalance"));
+    assert_eq!(asked, [11], "the group knows up to where was read");
+    assert_eq!(own.take_branches().map(|branches| branches.len()), Some(0));
+}
+
 #[test]
 fn user_name_and_password_come_first() {
     let with = "kafka: { topic: t, username: me, password: { env: SECRET } }\n";

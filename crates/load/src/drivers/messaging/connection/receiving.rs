@@ -3,6 +3,7 @@
 use super::super::session::{Failure, Happened, Session};
 use super::super::{Io, Timer};
 use super::{Connection, State};
+use crate::content::Contents;
 use crate::driver::{Client, Event};
 use plimsoll_codec::stranger::{Stranger, shown};
 use plimsoll_model::Nanos;
@@ -168,7 +169,7 @@ impl<S: Session> Connection<S> {
             Client::Device(device) => device,
             Client::Subscriber(_) => u32::MAX,
         };
-        let mut elsewhere = None;
+        let (mut elsewhere, mut delivered) = (None, 0_i64);
         let answers = &mut io.stream.traffic.answers;
         match self.session.receive(frame, self.out.bytes())? {
             Happened::Nothing => {}
@@ -221,22 +222,29 @@ impl<S: Session> Connection<S> {
             Happened::Elsewhere(address) => elsewhere = Some(address),
             Happened::Delivered(content) => {
                 let came_before = std::mem::take(&mut self.came_before);
-                // What a platform sends to a device that never subscribed belongs to no subscriber.
-                let (subscriber, marker) = match self.client {
-                    Client::Subscriber(subscriber) => (subscriber, io.contents.marker(content)),
-                    Client::Device(_) => (u32::MAX, None),
-                };
-                if subscriber != u32::MAX {
+                if matches!(self.client, Client::Subscriber(_)) {
                     let own = content.len().saturating_sub(came_before);
                     io.stream.traffic.notifications.add(frame.len(), own);
                 }
-                let content = content.len() as u32;
-                events.push(Event::Received { subscriber, marker, at, lag, retained: false, content });
-                if io.work > Nanos::ZERO && subscriber != u32::MAX {
-                    self.busy_until = at + io.work;
-                    io.timers.set(self.busy_until, slot, Timer::WorkDone);
-                }
+                events.push(received(self.client, content, at, lag, &io.contents));
+                delivered = 1;
             }
+            Happened::DeliveredTogether(bytes, contents) => {
+                let contents = contents.iter().filter_map(|place| bytes.get(place.clone()));
+                let (before, mut length) = (events.len(), 0);
+                events.extend(contents.map(|content| {
+                    length += content.len();
+                    received(self.client, content, at, lag, &io.contents)
+                }));
+                delivered = (events.len() - before) as i64;
+                // One packet, and as many deliveries as there are contents.
+                io.stream.traffic.notifications.add_part(frame.len(), length);
+                io.stream.traffic.notifications.count += delivered.cast_unsigned();
+            }
+        }
+        if io.work > Nanos::ZERO && delivered > 0 && matches!(self.client, Client::Subscriber(_)) {
+            self.busy_until = at + io.work * delivered;
+            io.timers.set(self.busy_until, slot, Timer::WorkDone);
         }
         if let Some(complaint) = self.session.take_complaint() {
             io.note_complaint(complaint);
@@ -247,6 +255,16 @@ impl<S: Session> Connection<S> {
         }
         Ok(())
     }
+}
+
+/// A delivery. What a platform sends to a device that never subscribed belongs to no subscriber.
+fn received(client: Client, content: &[u8], at: Nanos, lag: Option<Nanos>, contents: &Contents) -> Event {
+    let (subscriber, marker) = match client {
+        Client::Subscriber(subscriber) => (subscriber, contents.marker(content)),
+        Client::Device(_) => (u32::MAX, None),
+    };
+    let content = content.len() as u32;
+    Event::Received { subscriber, marker, at, lag, retained: false, content }
 }
 
 /// That a platform speaks something else, where that is known.
