@@ -224,6 +224,8 @@ pub struct Info {
     pub auth_required: bool,
     /// Whether clients must secure their connections.
     pub tls_required: bool,
+    /// Whether clients may.
+    pub tls_available: bool,
     /// Whether it has JetStream.
     pub jetstream: bool,
 }

@@ -145,7 +145,7 @@ const SECURED_WEBSOCKET: Wire = Wire { tls: true, websocket: true };
 
 /// All schemes, in the order in which people are told of them. What is spoken over a WebSocket is MQTT unless the scenario says
 /// otherwise.
-pub(crate) const SCHEMES: [Scheme; 18] = [
+pub(crate) const SCHEMES: [Scheme; 19] = [
     Scheme { name: "mqtt", protocol: Protocol::Mqtt, wire: CLEAR, port: 1883, has_path: false },
     Scheme { name: "mqtts", protocol: Protocol::Mqtt, wire: SECURED, port: 8883, has_path: false },
     Scheme { name: "ws", protocol: Protocol::Mqtt, wire: WEBSOCKET, port: 80, has_path: true },
@@ -157,6 +157,8 @@ pub(crate) const SCHEMES: [Scheme; 18] = [
     Scheme { name: "coap+tcp", protocol: Protocol::CoapTcp, wire: CLEAR, port: 5683, has_path: true },
     Scheme { name: "coaps+tcp", protocol: Protocol::CoapTcp, wire: SECURED, port: 5684, has_path: true },
     Scheme { name: "nats", protocol: Protocol::Nats, wire: CLEAR, port: 4222, has_path: false },
+    // What the tools of NATS write.
+    Scheme { name: "tls", protocol: Protocol::Nats, wire: SECURED, port: 4222, has_path: false },
     Scheme { name: "amqp", protocol: Protocol::Amqp, wire: CLEAR, port: 5672, has_path: false },
     Scheme { name: "amqps", protocol: Protocol::Amqp, wire: SECURED, port: 5671, has_path: false },
     // Others write `amqp` for both.

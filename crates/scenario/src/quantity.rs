@@ -374,9 +374,9 @@ impl Quantity for Endpoint {
         name: "an address",
         how: "written like `mqtt://host:1883`, `mqtts://host:8883` over TLS, or `ws://host/mqtt` and `wss://host/mqtt` over \
               WebSocket, `http://host/path`, `https://host/path`, `coap://host/path` or `coaps://host/path`, and `coap+tcp://host/path` or \
-              `coaps+tcp://host/path` over TCP; `nats://host:4222` and `amqp://host:5672`, `amqp1://host:5672` (1.0) and `kafka://host:9092` are brokers, \
+              `coaps+tcp://host/path` over TCP; `nats://host:4222` (`tls://` over TLS), `amqp://host:5672`, `amqp1://host:5672` (1.0) and `kafka://host:9092` are brokers, \
               `gateway://host:port` is where a gateway finds its devices",
-        pattern: r"^\s*(mqtts?|wss?|https?|coaps?(\+tcp)?|nats|amqps?1?|kafkas?|gateway)://[^\s#]+\s*$",
+        pattern: r"^\s*(mqtts?|wss?|https?|coaps?(\+tcp)?|nats|tls|amqps?1?|kafkas?|gateway)://[^\s#]+\s*$",
         check: |text| Endpoint::parse(text).map(drop),
     };
 

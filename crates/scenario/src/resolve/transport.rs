@@ -25,7 +25,7 @@ pub(super) fn resolve(
             context.error_with_help(
                 "connection.tls",
                 "the connections are not secured, so there is nothing to say of TLS",
-                "write the address as `mqtts://host:8883`, `wss://host/mqtt`, `https://host`, `amqps://host`, `kafkas://host` or `coaps://host`, or take \
+                "write the address as `mqtts://host:8883`, `wss://host/mqtt`, `https://host`, `amqps://host`, `kafkas://host`, `tls://host` (NATS) or `coaps://host`, or take \
                  `tls` out",
             );
         }

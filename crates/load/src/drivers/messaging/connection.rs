@@ -256,6 +256,9 @@ impl<S: Session> Connection<S> {
         };
         match self.stream.open_at(slot, (self.client, number), address, &mut io.stream) {
             Ok(()) => {
+                if S::BEGINS_IN_CLEAR {
+                    self.stream.hold_layers();
+                }
                 self.tell_urgency(io);
                 let timeout = self.stream.began() + io.stream.timeout;
                 io.timers.set(timeout, slot, Timer::ConnectTimeout);

@@ -9,6 +9,9 @@ pub trait Session: Send {
     /// What is spoken, for people.
     const NAME: &'static str;
 
+    /// Whether the protocol begins without TLS, and says itself when TLS begins: [`Happened::Secured`].
+    const BEGINS_IN_CLEAR: bool = false;
+
     /// A connection begins: appends what a client says before the platform says anything.
     fn begin(&mut self, out: &mut Vec<u8>);
 
@@ -105,6 +108,8 @@ pub enum Happened<'a> {
     Nothing,
     /// The platform has let the client in, and something is still to be set up.
     Accepted,
+    /// TLS begins now. When it has, the next call is [`Session::begin`].
+    Secured,
     /// The client may publish and, for a subscriber, receive.
     Ready,
     /// A part of a delivery that is not whole yet, with so many bytes of its content.

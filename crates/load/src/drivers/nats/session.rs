@@ -38,6 +38,8 @@ pub struct Settings {
     group: Option<String>,
     first_device: u32,
     largest_content: u32,
+    /// Whether connections go over TLS.
+    is_secured: bool,
     run: String,
 }
 
@@ -52,6 +54,7 @@ impl Settings {
             group: plan.subscribers.share.clone(),
             first_device: plan.population.first_device,
             largest_content: plan.largest_content(),
+            is_secured: plan.connection.transport.tls.is_some(),
             run: run.to_string(),
         }
     }
@@ -74,6 +77,8 @@ pub struct Session {
     /// The beginning of the subjects at which JetStream answers.
     inbox: String,
     phase: Phase,
+    /// Whether the server has greeted, and TLS begins behind that.
+    awaits_tls: bool,
     /// For each filter, the number in the stream of the last message that came: a new connection goes on behind it.
     seen: Box<[Option<u64>]>,
     /// Messages whose acknowledgement is awaited.
@@ -106,19 +111,22 @@ impl Session {
             connection: 0,
             inbox: String::new(),
             phase: Phase::Greeting,
+            awaits_tls: false,
             seen: vec![None; filters.len()].into(),
             flight: FxHashSet::default(),
             reply: Vec::new(),
         }
     }
 
-    fn greeted(&mut self, json: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
+    fn greeted(&mut self, json: &[u8], out: &mut Vec<u8>) -> Result<Happened<'static>, Failure> {
         let info: Info = serde_json::from_slice(json).map_err(|error| {
             Failure::lasting(format!("what the platform says of itself is no JSON: {error}"))
         })?;
-        if info.tls_required {
-            let reason = "the platform wants TLS, which begins within NATS; that is not supported here";
-            return Err(Failure::lasting(reason));
+        if info.tls_required && !self.settings.is_secured {
+            return Err(Failure::lasting("the platform wants TLS: write its address as `tls://`"));
+        }
+        if self.settings.is_secured && !info.tls_required && !info.tls_available {
+            return Err(Failure::lasting("the platform has no TLS: write its address as `nats://`"));
         }
         let largest = u64::from(self.settings.largest_content);
         if let Some(most) = info.max_payload.filter(|most| largest > *most) {
@@ -129,6 +137,16 @@ impl Session {
         if self.settings.stream.is_some() && !info.jetstream {
             return Err(Failure::lasting("the platform has no JetStream, the scenario names a stream"));
         }
+        if self.settings.is_secured {
+            self.awaits_tls = true;
+            return Ok(Happened::Secured);
+        }
+        self.introduce(out);
+        Ok(Happened::Nothing)
+    }
+
+    /// Says who this is and what it subscribes to.
+    fn introduce(&mut self, out: &mut Vec<u8>) {
         let NatsPlan { username, password, token, .. } = &self.settings.nats;
         let name = format!("plimsoll-{}-{}", self.settings.run, name_of(self.client));
         let said = Connect {
@@ -153,7 +171,6 @@ impl Session {
         }
         out.extend_from_slice(nats::PING);
         self.phase = Phase::Connecting;
-        Ok(())
     }
 
     /// Where the consumer of a filter brings its messages: a place of this client's own, or one that its group has in common.
@@ -290,8 +307,12 @@ fn name_of(client: Client) -> String {
 
 impl messaging::Session for Session {
     const NAME: &'static str = "NATS";
+    const BEGINS_IN_CLEAR: bool = true;
 
-    fn begin(&mut self, _: &mut Vec<u8>) {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.awaits_tls) {
+            return self.introduce(out);
+        }
         self.phase = Phase::Greeting;
         self.connection += 1;
         let (run, connection) = (&self.settings.run, self.connection);
@@ -306,10 +327,7 @@ impl messaging::Session for Session {
         let operation =
             nats::decode(frame).map_err(|error| Failure::passing(format!("malformed: {error}")))?;
         match operation {
-            Operation::Info(json) if self.phase == Phase::Greeting => {
-                self.greeted(json, out)?;
-                Ok(Happened::Nothing)
-            }
+            Operation::Info(json) if self.phase == Phase::Greeting => self.greeted(json, out),
             Operation::Error(error) => self.complained(&error),
             _ if self.phase == Phase::Greeting => {
                 Err(Failure::lasting("the platform did not begin with what it is (INFO)"))
@@ -359,6 +377,7 @@ impl messaging::Session for Session {
     }
 
     fn abandon(&mut self) -> Vec<u32> {
+        self.awaits_tls = false;
         self.flight.drain().collect()
     }
 

@@ -72,6 +72,8 @@ pub struct Stream {
     socket: Option<Socket>,
     /// What lies between protocol and socket; `None` for nothing.
     layers: Option<Box<Layers>>,
+    /// The same, where the protocol says when it begins.
+    held: Option<Box<Layers>>,
     /// What the client keeps over its secured connections.
     tls: Option<Arc<ClientConfig>>,
     /// Tells events of this socket from those of the one before.
@@ -84,7 +86,7 @@ pub struct Stream {
 impl Default for Stream {
     fn default() -> Stream {
         let interest = Interest { read: true, write: true };
-        Stream { socket: None, layers: None, tls: None, generation: 0, interest, began: Nanos::ZERO }
+        Stream { socket: None, layers: None, held: None, tls: None, generation: 0, interest, began: Nanos::ZERO }
     }
 }
 
@@ -121,6 +123,20 @@ impl Stream {
         });
         self.socket = Some(opened.map_err(refusal::told)?);
         Ok(())
+    }
+
+    /// The layers wait until the protocol wants them: it begins without them.
+    pub fn hold_layers(&mut self) {
+        self.held = self.layers.take();
+    }
+
+    /// The layers that were held begin; whether there are any.
+    pub fn begin_layers(&mut self, at: Nanos) -> bool {
+        self.layers = self.held.take();
+        if let Some(layers) = &mut self.layers {
+            layers.begin(at);
+        }
+        self.layers.is_some()
     }
 
     /// When the present attempt to connect began.
@@ -255,6 +271,6 @@ impl Stream {
     /// Forgets the socket and what lay above it. Closing the descriptor takes it out of the epoll set.
     pub fn close(&mut self) {
         self.socket = None;
-        self.layers = None;
+        (self.layers, self.held) = (None, None);
     }
 }

@@ -138,8 +138,8 @@ impl<S: Session> Connection<S> {
             if let Err(Failure { reason, lasting }) = self.frame(slot, frame, at, lag, io, events) {
                 return self.failed(slot, reason, lasting, io, events);
             }
-            // It has gone elsewhere: what else came is of a connection that is no more.
-            if !self.stream.is_there() || self.state == State::Connecting {
+            // It has gone elsewhere, or TLS begins: what else came is of a connection that is no more, or of nobody who can be trusted.
+            if !self.stream.is_there() || matches!(self.state, State::Connecting | State::Layering) {
                 return;
             }
         }
@@ -180,6 +180,8 @@ impl<S: Session> Connection<S> {
                 }
             }
             Happened::Accepted => self.accepted = Some(at),
+            Happened::Secured if self.stream.begin_layers(at) => self.state = State::Layering,
+            Happened::Secured => return Err(Failure::lasting("there is no TLS that could begin")),
             Happened::Ready => self.became_ready(slot, at, io, events),
             Happened::Acknowledged(sequence) => {
                 answers.add(frame.len(), 0);

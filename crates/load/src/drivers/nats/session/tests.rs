@@ -115,6 +115,29 @@ fn the_first_device_makes_the_stream_and_a_message_is_acknowledged_by_its_number
 }
 
 #[test]
+fn tls_begins_behind_the_greeting() {
+    let mut settings = Arc::into_inner(settings(CORE)).unwrap();
+    settings.is_secured = true;
+    let mut device = Session::new(Client::Device(1), &[], &Arc::new(settings));
+    device.begin(&mut Vec::new());
+    let without = receive(&mut device, INFO).0.unwrap_err();
+    assert_eq!(without, Failure::lasting("the platform has no TLS: write its address as `nats://`"));
+    assert_eq!(receive(&mut device, "INFO {\"tls_available\":true}\r\n"), happened("Secured"));
+    let mut out = Vec::new();
+    device.begin(&mut out);
+    assert!(out.starts_with(b"CONNECT {"), "{}", String::from_utf8_lossy(&out));
+    assert_eq!(receive(&mut device, "PONG\r\n"), happened("Ready"));
+    // The handshake of the next connection fails: the one after it begins with the greeting.
+    device.abandon();
+    device.begin(&mut Vec::new());
+    assert_eq!(receive(&mut device, "INFO {\"tls_required\":true}\r\n"), happened("Secured"));
+    device.abandon();
+    out.clear();
+    device.begin(&mut out);
+    assert!(out.is_empty() && device.phase == Phase::Greeting);
+}
+
+#[test]
 fn a_message_that_no_stream_takes_is_refused() {
     let mut device = session(Client::Device(1), &[], STREAM);
     went_on(&mut device, INFO);
