@@ -32,16 +32,28 @@ impl Server {
              mqtt {{ host: \"127.0.0.1\", port: {mqtt} }}\njetstream {{ store_dir: \"{}\" }}\n{more}\n",
             folder.display()
         );
-        let file = bench.write("nats.conf", &text);
-        let mut command = Command::new("nats-server");
-        command.arg("-c").arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().expect("nats-server is installed by scripts/peers");
+        bench.write("nats.conf", &text);
+        let child = Server::start(bench);
         let begin = Instant::now();
         while [port, mqtt, http].iter().any(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()) {
             assert!(begin.elapsed() < Duration::from_secs(10), "nats-server does not listen");
             std::thread::sleep(Duration::from_millis(20));
         }
         Server { child, port, mqtt, http }
+    }
+
+    fn start(bench: &Bench) -> Child {
+        let mut command = Command::new("nats-server");
+        command.arg("-c").arg(bench.path("nats.conf"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("nats-server is installed by scripts/peers")
+    }
+
+    /// Kills it without a warning, and starts it again.
+    fn restart(&mut self, bench: &Bench) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = Server::start(bench);
     }
 
     /// What its monitoring says at a path.
@@ -185,14 +197,8 @@ fn a_server_that_comes_back_is_connected_to_again() {
     );
     let run = bench.start(&mut bench.run_command(&scenario));
     bench.await_level(0);
-    server.child.kill().unwrap();
-    server.child.wait().unwrap();
-    let mut again = Command::new("nats-server");
-    let again = again.arg("-c").arg(bench.path("nats.conf")).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut again = again.spawn().unwrap();
+    server.restart(&bench);
     let run = run.finish();
-    again.kill().unwrap();
-    again.wait().unwrap();
     let level = run.level(0);
     assert!(count(level, "disconnected") >= 11 && count(level, "reconnects") >= 11, "{level:#}");
     assert!(count(level, "delivered") < count(level, "sent") + count(level, "unsent"), "{level:#}");
@@ -214,14 +220,8 @@ fn what_a_stream_has_acknowledged_survives_an_unclean_restart() {
     );
     let run = bench.start(&mut bench.run_command(&scenario));
     bench.await_level(0);
-    server.child.kill().unwrap();
-    server.child.wait().unwrap();
-    let mut again = Command::new("nats-server");
-    let again = again.arg("-c").arg(bench.path("nats.conf")).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut again = again.spawn().unwrap();
+    server.restart(&bench);
     let run = run.finish();
-    again.kill().unwrap();
-    again.wait().unwrap();
     let level = run.level(0);
     assert!(count(level, "reconnects") >= 11, "{level:#}");
     assert!(count(level, "acknowledged") > 800, "{level:#}");

@@ -17,7 +17,8 @@ pub(crate) struct Kafka {
     /// A topic of the platform that exists. Default: a topic that is made for the run, and removed after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
-    /// Partitions of a topic that is made for the run. A subscriber of a group reads one at least, or nothing.
+    /// Partitions of a topic that is made for the run. In a group, as many subscribers as there are partitions can read at
+    /// once.
     #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
     pub partitions: u16,
     /// Copies of each partition of a topic that is made for the run.
