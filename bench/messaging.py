@@ -4,7 +4,7 @@ rate against the same server, in turn.
 
     brokers-python bench/messaging.py [--runs 3] [--devices 100] [--rate 1000] [--seconds 10] [--protocols nats,amqp,amqp1,kafka]
 
-It needs Go 1.26 or newer, `cargo build --release`, and `source scripts/peers` before, which puts `brokers-python` into PATH.
+It needs Go 1.26 or newer, openssl, `cargo build --release`, and `source scripts/peers` before, which puts `brokers-python` into PATH.
 Each message has 100 bytes, one subscriber receives all, and the server acknowledges all. Plimsoll's figure is that of its load
 threads in the hold, the peer's that of its process while it publishes. Server and client share the host's processors."""
 
@@ -34,7 +34,7 @@ def plimsoll(protocol, more, port, options, folder):
         "name": protocol,
         "platform": {"profile": "existing", "address": f"{protocol}://127.0.0.1:{port}"},
         "population": {"devices": options.devices, "subscribers": 1},
-        "message": {"size": SIZE, "target": "peer.{run}.{device}" if protocol != "kafka" else "peer-{run}"},
+        "message": {"size": SIZE, "target": "peer.{run}.{device}"},
         "load": {"levels": [options.rate], "arrivals": "constant", "warm_up": "2s", "hold": f"{options.seconds}s", "samples": 5, "again": "0s"},
         "objectives": {"publish_p99": None, "subscribe_p99": None, "achieved": None, "publish_p50": "< 10 s"},
     } | more

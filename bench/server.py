@@ -49,6 +49,7 @@ class Server:
         end = time.time() + 120
         while not self.listens():
             if time.time() > end or self.process.poll() is not None:
+                self.kill()
                 raise OSError(f"{self.profile} does not start: {output.read_text()[-500:]}")
             time.sleep(0.2)
         # Some accept connections before they work.

@@ -72,8 +72,12 @@ func (platform *amqpPlatform) device() (func([]byte, func(error)) error, error) 
 	}()
 	key := fmt.Sprintf("%s.%d", platform.topic, len(platform.clients))
 	return func(content []byte, done func(error)) error {
-		waiting <- done
-		return channel.PublishWithContext(context.Background(), "amq.topic", key, false, false, amqp091.Publishing{Body: content})
+		message := amqp091.Publishing{Body: content}
+		err := channel.PublishWithContext(context.Background(), "amq.topic", key, false, false, message)
+		if err == nil {
+			waiting <- done
+		}
+		return err
 	}, nil
 }
 

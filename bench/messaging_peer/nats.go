@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
@@ -53,14 +54,23 @@ func (platform *natsPlatform) device() (func([]byte, func(error)) error, error) 
 	// Its acknowledgements come as answers to names below one subscription.
 	inbox := nats.NewInbox()
 	waiting := make(chan func(error), 65536)
-	answered := func(*nats.Msg) { (<-waiting)(nil) }
+	answered := func(answer *nats.Msg) {
+		var err error
+		if !bytes.Contains(answer.Data, []byte(`"seq":`)) {
+			err = fmt.Errorf("refused: %s", answer.Data)
+		}
+		(<-waiting)(err)
+	}
 	if _, err := client.Subscribe(inbox, answered); err != nil {
 		return nil, err
 	}
 	subject := fmt.Sprintf("%s.%d", platform.topic, len(platform.clients))
 	return func(content []byte, done func(error)) error {
-		waiting <- done
-		return client.PublishRequest(subject, inbox, content)
+		err := client.PublishRequest(subject, inbox, content)
+		if err == nil {
+			waiting <- done
+		}
+		return err
 	}, nil
 }
 

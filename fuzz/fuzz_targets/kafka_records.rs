@@ -3,15 +3,17 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use plimsoll_codec::kafka::streamed::Records;
+use plimsoll_codec::kafka::streamed::{Piece, Records};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut records = Records::new(bytes.len());
     let mut rest = bytes;
     while let Ok(Some(length)) = records.length(rest) {
         let Some((piece, after)) = rest.split_at_checked(length).filter(|_| length > 0) else { break };
-        if records.take(piece).is_err() {
-            break;
+        match records.take(piece) {
+            Err(_) => break,
+            Ok(Piece::Packed(packed)) => drop(packed.unpack(&mut |_| ())),
+            Ok(_) => {}
         }
         rest = after;
     }

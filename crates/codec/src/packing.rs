@@ -45,7 +45,7 @@ pub fn unpack<R>(packing: Packing, packed: &[u8], bound: usize, show: impl FnOnc
     let Scratch { content, zstd } = &mut *scratch;
     content.clear();
     match packing {
-        Packing::None => content.extend(packed.iter().take(bound)),
+        Packing::None => content.extend_from_slice(packed.get(..bound).unwrap_or(packed)),
         Packing::Gzip => drain(GzDecoder::new(packed), bound, content),
         Packing::Zlib => drain(ZlibDecoder::new(packed), bound, content),
         Packing::Lz4 => drain(FrameDecoder::new(packed), bound, content),
@@ -99,7 +99,7 @@ fn snappy_block(block: &[u8], bound: usize, into: &mut Vec<u8>) -> bool {
     whole
 }
 
-/// Packs a content.
+/// Packs a content, for those who try what unpacks it.
 ///
 /// # Errors
 /// The encoder refuses it.

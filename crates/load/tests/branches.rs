@@ -115,7 +115,7 @@ fn driver(first: SocketAddr, other: SocketAddr) -> (MessagingDriver<Letters>, Cl
     (driver, context.clock)
 }
 
-/// Turns the driver until something happens that is looked for; what did by then, without bytes and messages sent.
+/// Turns the driver until something happens that is looked for; all that did by then.
 fn until(driver: &mut MessagingDriver<Letters>, clock: Clock, found: impl Fn(&Event) -> bool) -> Vec<Event> {
     let (mut all, mut events) = (Vec::new(), Vec::new());
     let end = clock.now() + Nanos::from_secs(5);

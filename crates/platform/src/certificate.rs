@@ -1,14 +1,15 @@
 //! A certificate of this host that signs itself, for platforms that are started with TLS.
 
-use std::fs::OpenOptions;
-use std::io::{Error, Result, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use crate::folder::write_private;
+use std::fs::{Permissions, set_permissions};
+use std::io::{Error, Result};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The files with a certificate and its key, in PEM.
 #[derive(Debug)]
 pub struct Certificate {
-    /// The certificate's file.
+    /// The certificate's file, which every component may read.
     pub certificate: PathBuf,
     /// The key's file, which nobody else may read.
     pub key: PathBuf,
@@ -23,11 +24,9 @@ impl Certificate {
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
         let made = rcgen::generate_simple_self_signed(names).map_err(Error::other)?;
         let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
-        for (path, text) in [(&certificate, made.cert.pem()), (&key, made.signing_key.serialize_pem())] {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-            file.write_all(text.as_bytes())?;
-        }
+        write_private(&certificate, &made.cert.pem())?;
+        set_permissions(&certificate, Permissions::from_mode(0o644))?;
+        write_private(&key, &made.signing_key.serialize_pem())?;
         Ok(Certificate { certificate, key })
     }
 }

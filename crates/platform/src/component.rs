@@ -71,7 +71,7 @@ impl Running {
             let component = component.name.clone();
             move |cause| PlatformError::Start { component, what, cause }
         };
-        let untold = || failed("cannot fill in the variables of its profile".into());
+        let unfilled = || failed("cannot fill in the variables of its profile".into());
         let what = format!("cannot limit it to {quota} (platform.quotas)");
         control_group::try_out(dir, quota).map_err(failed(what))?;
         let owner = component.user.as_deref().and_then(user::to_become).transpose();
@@ -80,7 +80,7 @@ impl Running {
         make_folders(dir, component.folder.as_deref().map(Path::new), owner.as_ref())
             .map_err(failed(format!("cannot make the folder {}", folder.display())))?;
         for (path, text) in &component.files {
-            let text = placeholders.fill(text).map_err(untold())?;
+            let text = placeholders.fill(text).map_err(unfilled())?;
             let path = Path::new(path);
             let written = make_folders(dir, path.parent(), owner.as_ref())
                 .and_then(|()| write_private(&dir.join(path), &text))
@@ -90,16 +90,17 @@ impl Running {
         let mut fill = |words: &[String]| {
             words.iter().map(|word| placeholders.fill(word)).collect::<io::Result<Vec<String>>>()
         };
-        let command = fill(&component.command).map_err(untold())?;
+        let command = fill(&component.command).map_err(unfilled())?;
         let prepare: io::Result<Vec<_>> = component.prepare.iter().map(|words| fill(words)).collect();
-        let prepare = prepare.map_err(untold())?;
-        let version = component.version.as_deref().map(&mut fill).transpose().map_err(untold())?;
+        let prepare = prepare.map_err(unfilled())?;
+        let version = component.version.as_deref().map(&mut fill).transpose().map_err(unfilled())?;
         let mut environment = component.environment.clone();
         for value in environment.values_mut().flatten() {
-            *value = placeholders.fill(value).map_err(untold())?;
+            *value = placeholders.fill(value).map_err(unfilled())?;
         }
         let user = component.user.clone().filter(|_| owner.is_some());
-        if let Some(key) = placeholders.key() {
+        // Only one that asks for the key has it.
+        if let Some(key) = placeholders.key().filter(|_| component.texts().any(|text| text.contains("{key}"))) {
             give(key, owner.as_ref()).map_err(failed("cannot give it the key of its certificate".into()))?;
         }
         if let Some(owner) = owner {

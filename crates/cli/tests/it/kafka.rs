@@ -132,6 +132,25 @@ fn other_clients_count_the_same_and_pass_on_what_came_over_mqtt() {
     assert_eq!(left, "counted\n", "what was made for a run goes with it");
 }
 
+/// Somebody else joins the group of a run for a while, takes partitions, and leaves: each message comes once.
+fn group_is_shared_out_in_mid_level(bench: &Bench, address: &str) {
+    let run = bench.start(&mut bench.run_command(&format!(
+        "name: rebalance\nplatform: {{ profile: existing, address: 'kafka://{address}' }}\nconnection: {{ timeout: 30s }}\n\
+         kafka: {{ topic: shared }}\npopulation: {{ devices: 40, subscribers: {{ count: 2, share: workers }} }}\n\
+         load: {{ arrivals: constant, levels: [100], hold: 15s, samples: 5, warm_up: 1s, drain: 15s }}\n\
+         objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 30 s\" }}\n"
+    )));
+    bench.await_count(0, "acknowledged");
+    let mut intruder = Other::begin(&["intrude", address, "shared"]);
+    let given: u32 = intruder.line().trim_end().strip_prefix("given=").unwrap().parse().unwrap();
+    assert!(given > 0);
+    let run = run.finish();
+    let level = run.level(0);
+    assert!(level["incident"].as_str().unwrap_or_default().contains("rebalance"), "{level:#}");
+    assert_eq!(count(level, "delivered"), count(level, "sent"), "{level:#}");
+    assert_eq!(["lost", "duplicated"].map(|name| count(level, name)), [0; 2], "{level:#}");
+}
+
 /// Two brokers share the lead of the partitions. Then one of them is killed in the middle of a level: its partitions have a copy at the
 /// other one, to which devices and subscribers turn.
 #[test]
@@ -141,14 +160,17 @@ fn clients_speak_to_all_brokers_of_a_cluster_and_turn_to_the_one_that_takes_over
     let (first, second) = (Ports::free(), Ports::free());
     let _stays = KafkaBroker::start(&bench, first);
     let goes = KafkaBroker::join(&bench, second, first);
+    let made = Other::begin(&["make", &first.address(), "shared"]).end();
+    assert_eq!(made, "leaders=2\n");
     for (subscribers, copies) in [("2", 2), ("{ count: 3, share: workers }", 1)] {
         let run = bench.run(&format!(
             "name: cluster\nplatform: {{ profile: existing, address: 'kafka://{}' }}\nconnection: {{ timeout: 30s }}\n\
-             population: {{ devices: 40, subscribers: {subscribers} }}\nmessage: {{ size: 40 }}\n{LOAD}",
+             kafka: {{ topic: shared }}\npopulation: {{ devices: 40, subscribers: {subscribers} }}\nmessage: {{ size: 40 }}\n{LOAD}",
             first.address()
         ));
         assert_adds_up(&run.judged(), copies);
     }
+    group_is_shared_out_in_mid_level(&bench, &first.address());
     let scenario = format!(
         "name: moves\nplatform: {{ profile: existing, address: 'kafka://{}' }}\nkafka: {{ partitions: 8, replicas: 2 }}\n\
          population: {{ devices: 40, subscribers: 1 }}\n\

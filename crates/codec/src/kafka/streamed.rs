@@ -1,5 +1,5 @@
 //! The answer to a request for records, read piece by piece as it comes: each record is taken when it is there, whatever the size of the
-//! whole.
+//! whole. Records that were packed together are one piece.
 
 use super::batch::{BEFORE_CHECKED, BEFORE_LENGTH, COMPRESSION, CONTROL, MAGIC, Record, record};
 use super::fields::{Malformed, Reader};
@@ -16,7 +16,7 @@ const BATCH_HEAD: usize = 61;
 /// Where its version stands in it, also of one in an older format.
 const MAGIC_AT: usize = 16;
 /// The most that is unpacked of one batch, bytes.
-pub const UNPACKED: usize = 16 << 20;
+pub const UNPACKED: usize = 8 << 20;
 /// Bytes of the length of a record at most, as 32 bits need.
 const LONGEST_LENGTH: usize = 5;
 

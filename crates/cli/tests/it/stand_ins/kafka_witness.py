@@ -2,13 +2,16 @@
 
     count ADDRESS TOPIC                 makes a topic of four partitions, and counts its records until it is told to end
     topics ADDRESS                      says which topics there are once it is told to end
-    bridge ADDRESS TOPIC MQTT_PORT      passes on what an MQTT broker has, with the MQTT topic as the key
+    bridge ADDRESS TOPIC MQTT_PORT      passes on what an MQTT broker has, with the MQTT topic as the key, compressed
+    intrude ADDRESS TOPIC               joins the first group of a run for three seconds, and says how many partitions it was given
+    make ADDRESS TOPIC                  makes a topic of eight partitions with a copy of each, and says how many brokers lead them
 """
 
-import signal, sys, threading
+import signal, sys, threading, time
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from paho.mqtt import client as mqtt
 
 ended = threading.Event()
@@ -21,6 +24,33 @@ if what == "topics":
     print(" ".join(sorted(name for name in named if not name.startswith("__"))), flush=True)
     sys.exit()
 topic, *more = more
+if what == "make":
+    print("ready=1", flush=True)
+    admin = KafkaAdminClient(bootstrap_servers=address)
+    admin.create_topics([NewTopic(topic, num_partitions=8, replication_factor=2)])
+    partitions = []
+    while len(partitions) < 8:
+        partitions = admin.describe_topics([topic])[0]["partitions"]
+    print(f"leaders={len({partition['leader'] for partition in partitions})}", flush=True)
+    sys.exit()
+if what == "intrude":
+    print("ready=1", flush=True)
+    admin, groups = KafkaAdminClient(bootstrap_servers=address), []
+    while not groups and not ended.is_set():
+        listed = [group if isinstance(group, dict) else {"group_id": group[0]} for group in admin.list_consumer_groups()]
+        groups = [group["group_id"] for group in listed if group["group_id"].startswith("plimsoll-")]
+    consumer = KafkaConsumer(
+        topic, bootstrap_servers=address, group_id=groups[0], enable_auto_commit=False,
+        partition_assignment_strategy=[RoundRobinPartitionAssignor],
+    )
+    given, until = 0, time.time() + 3
+    while time.time() < until or not given:
+        # What it is given comes again to others, since it commits nothing.
+        consumer.poll(200)
+        given = max(given, len(consumer.assignment()))
+    consumer.close(autocommit=False)
+    print(f"given={given}", flush=True)
+    sys.exit()
 if what == "count":
     KafkaAdminClient(bootstrap_servers=address).create_topics([NewTopic(topic, num_partitions=4, replication_factor=1)])
     consumer = KafkaConsumer(topic, bootstrap_servers=address, auto_offset_reset="earliest", consumer_timeout_ms=200)
@@ -36,7 +66,8 @@ if what == "count":
             break
     print(f"came={came} partitions={len(partitions)} keyless={keyless}", flush=True)
 else:
-    producer = KafkaProducer(bootstrap_servers=address, acks="all")
+    # Records wait a moment for others, so that several are compressed together.
+    producer = KafkaProducer(bootstrap_servers=address, acks="all", compression_type="gzip", linger_ms=20)
     device_side = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
     subscribed = threading.Event()
     device_side.on_message = lambda _c, _u, message: producer.send(topic, message.payload, message.topic.encode())

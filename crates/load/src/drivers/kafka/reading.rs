@@ -3,7 +3,8 @@
 
 use plimsoll_codec::kafka::{self, Malformed, Position, error, streamed};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// How long the broker waits where there are no records, in milliseconds, and the bytes that it gives at once.
 const WAIT: i32 = 500;
@@ -12,18 +13,27 @@ const MOST_BYTES: i32 = 1 << 20;
 const FEW_BYTES: i32 = 16 << 10;
 /// Where a partition is read from that nobody has told of yet.
 const UNKNOWN: i64 = -1;
+/// Room for what was unpacked, in bytes and values, that is kept from one answer to the next.
+const KEPT: usize = 64 << 10;
 
-/// Where a subscriber reads on in each of its partitions, over all of its connections.
+/// Where a subscriber reads on in each of its partitions, in their order, over all of its connections. They are of one thread.
 #[derive(Clone, Default)]
-struct Positions(Arc<Mutex<Vec<(i32, i64)>>>);
+struct Positions(Arc<[(i32, AtomicI64)]>);
 
 impl Positions {
-    fn all(&self) -> MutexGuard<'_, Vec<(i32, i64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn place(&self, partition: i32) -> Option<&AtomicI64> {
+        let place = self.0.binary_search_by_key(&partition, |(number, _)| *number).ok()?;
+        self.0.get(place).map(|(_, offset)| offset)
     }
 
-    fn of(&self, partition: i32) -> Option<i64> {
-        self.all().iter().find(|(number, _)| *number == partition).map(|(_, offset)| *offset)
+    fn of(&self, partition: i32) -> i64 {
+        self.place(partition).map_or(UNKNOWN, |offset| offset.load(Ordering::Relaxed))
+    }
+
+    /// Those of which it is known from where on they are read.
+    fn known(&self) -> Vec<(i32, i64)> {
+        let all = self.0.iter().map(|(number, offset)| (*number, offset.load(Ordering::Relaxed)));
+        all.filter(|(_, offset)| *offset != UNKNOWN).collect()
     }
 }
 
@@ -31,7 +41,7 @@ impl Positions {
 #[derive(Default)]
 pub struct Reading {
     positions: Positions,
-    /// The partitions that are read over this connection.
+    /// The partitions that are read over this connection, in their order.
     own: Vec<i32>,
     /// Positions as the group has taken them last, and as it is being told.
     told: Vec<(i32, i64)>,
@@ -59,20 +69,17 @@ impl Reading {
     /// The subscriber reads these partitions from now on, all of them over this connection. What is known of them stays known, unless
     /// somebody else has read `meanwhile`.
     pub fn assign(&mut self, partitions: &[i32], meanwhile: bool) {
-        let mut positions = self.positions.all();
-        let known = std::mem::take(&mut *positions);
-        let position = |number: &i32| {
-            let known = known.iter().find(|(own, _)| own == number && !meanwhile);
-            known.copied().unwrap_or((*number, UNKNOWN))
-        };
-        *positions = partitions.iter().map(position).collect();
-        drop(positions);
         self.own = partitions.to_vec();
+        self.own.sort_unstable();
+        self.own.dedup();
+        let known = |number: &i32| if meanwhile { UNKNOWN } else { self.positions.of(*number) };
+        let positions = self.own.iter().map(|number| (*number, AtomicI64::new(known(number)))).collect();
+        self.positions = Positions(positions);
         self.told.clear();
         self.telling.clear();
     }
 
-    /// Only these partitions are read over this connection.
+    /// Only these of its partitions are read over this connection.
     pub fn keep(&mut self, own: Vec<i32>) {
         self.own = own;
     }
@@ -84,9 +91,7 @@ impl Reading {
 
     /// Those of them of which it is not known from where on they are read.
     pub fn unknown(&self) -> Vec<i32> {
-        let positions = self.positions.all();
-        let unknown = positions.iter().filter(|(number, offset)| *offset < 0 && self.own.contains(number));
-        unknown.map(|(number, _)| *number).collect()
+        self.own.iter().copied().filter(|number| self.positions.of(*number) == UNKNOWN).collect()
     }
 
     /// Whether there is nothing to read over this connection.
@@ -94,21 +99,28 @@ impl Reading {
         self.own.is_empty()
     }
 
-    /// A partition is read on from that offset.
+    /// The offset from which on a partition is read over this connection; `None` where it is not read here.
+    fn offset(&self, partition: i32) -> Option<i64> {
+        self.own.binary_search(&partition).ok().map(|_| self.positions.of(partition))
+    }
+
+    /// A partition of this connection is read on from that offset. A negative one says that nobody knows.
     pub fn found(&mut self, partition: i32, offset: i64) {
-        if let Some(own) = self.positions.all().iter_mut().find(|(number, _)| *number == partition) {
-            own.1 = offset;
+        if self.own.binary_search(&partition).is_ok()
+            && let Some(place) = self.positions.place(partition)
+        {
+            place.store(offset.max(UNKNOWN), Ordering::Relaxed);
         }
     }
 
-    /// What the group is to be told: all positions of the subscriber, where one has changed since it took them.
+    /// What the group is to be told: all positions of the subscriber that are known, where one has changed since it took them.
     pub fn untold(&mut self) -> Option<Vec<(i32, i64)>> {
-        let positions = self.positions.all();
-        if self.told == *positions || positions.iter().any(|(_, offset)| *offset < 0) {
+        let known = self.positions.known();
+        if self.told == known {
             return None;
         }
-        self.telling.clone_from(&positions);
-        Some(self.telling.clone())
+        self.telling.clone_from(&known);
+        Some(known)
     }
 
     /// The group has taken what it was told.
@@ -118,10 +130,8 @@ impl Reading {
 
     /// Appends a request for what comes next.
     pub fn ask(&self, topic: &str, correlation: i32, out: &mut Vec<u8>) {
-        let known = self.positions.all();
-        let of_own = known.iter().filter(|(number, _)| self.own.contains(number));
-        let position = |&(partition, offset): &(i32, i64)| Position { topic, partition, offset };
-        let positions: Vec<Position<'_>> = of_own.map(position).collect();
+        let position = |&partition: &i32| Position { topic, partition, offset: self.positions.of(partition) };
+        let positions: Vec<Position<'_>> = self.own.iter().map(position).collect();
         let most = if self.works { FEW_BYTES } else { MOST_BYTES };
         kafka::fetch(&positions, (WAIT, most), correlation, out);
     }
@@ -129,6 +139,10 @@ impl Reading {
     /// An answer of so many bytes behind its number begins.
     pub fn begin(&mut self, length: usize) {
         self.coming = Some(streamed::Records::new(length));
+        self.unpacked.clear();
+        self.unpacked.shrink_to(KEPT);
+        self.values.clear();
+        self.values.shrink_to(KEPT);
     }
 
     /// Whether an answer is coming.
@@ -166,25 +180,28 @@ impl Reading {
         let Some(mut coming) = self.coming.take() else { return Err(Malformed) };
         let found = coming.take(piece)?;
         let (partition, next) = coming.position();
-        let from = self.positions.of(partition).filter(|_| self.own.contains(&partition));
+        let from = self.offset(partition);
+        let is_new = |record: &kafka::batch::Record<'_>| from.is_some_and(|from| record.offset >= from);
         let taken = match found {
             streamed::Piece::Partition(error) if error != error::NONE => Taken::Error(partition, error),
             streamed::Piece::Unreadable(why) => Taken::Unreadable(why),
             streamed::Piece::Packed(packed) => {
                 self.unpacked.clear();
                 self.values.clear();
-                packed.unpack(&mut |record| {
-                    let is_new = from.is_some_and(|from| record.offset >= from);
-                    if let Some(value) = record.value.filter(|_| is_new && wanted(record.key)) {
+                let unpacked = packed.unpack(&mut |record| {
+                    // A batch may begin before what was asked for.
+                    if let Some(value) = record.value.filter(|_| is_new(&record) && wanted(record.key)) {
                         let begin = self.unpacked.len();
                         self.unpacked.extend_from_slice(value);
                         self.values.push(begin..self.unpacked.len());
                     }
-                })?;
-                Taken::Together
+                });
+                match unpacked {
+                    Ok(()) => Taken::Together,
+                    Err(Malformed) => Taken::Unreadable("they are not packed as they say, or above 8 MiB"),
+                }
             }
-            // A batch may begin before what was asked for.
-            streamed::Piece::Record(record) if from.is_some_and(|from| record.offset >= from) => {
+            streamed::Piece::Record(record) if is_new(&record) => {
                 self.found(partition, record.offset.saturating_add(1));
                 Taken::Record(record.key, record.value)
             }

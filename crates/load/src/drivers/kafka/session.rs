@@ -15,7 +15,7 @@ use plimsoll_codec::kafka::{self, Acks, Malformed, Node, error};
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{KafkaPlan, Plan};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -92,7 +92,7 @@ pub struct Session {
     elsewhere: Option<i32>,
     /// The brokers, and which of them leads each partition, as a subscriber knows them.
     nodes: Vec<Node>,
-    leaders: Vec<(i32, i32)>,
+    leaders: BTreeMap<i32, i32>,
     /// Whether it only reads, beside the subscriber's own connection.
     is_branch: bool,
     /// The connections that are to be made beside this one, in place of those that there are.
@@ -153,7 +153,7 @@ impl Session {
             node: None,
             elsewhere: None,
             nodes: Vec::new(),
-            leaders: Vec::new(),
+            leaders: BTreeMap::new(),
             is_branch: false,
             branches: None,
             awaits_branches: false,
@@ -242,7 +242,8 @@ impl Session {
     fn read_on(&mut self, out: &mut Vec<u8>) {
         if self.place.joins_again {
             self.commit(out);
-            return self.ask(Phase::Joining, out);
+            // Who leads what may have changed as well.
+            return self.ask(Phase::Topic, out);
         }
         if self.phase == Phase::Ready && !self.reading.is_empty() {
             let number = self.expect(Asked::Records);
@@ -422,7 +423,10 @@ impl messaging::Session for Session {
     fn wakes_after(&self) -> Option<Nanos> {
         match self.pauses {
             true => Some(PAUSE),
-            false => self.group().filter(|_| self.was_ready).map(|_| HEARTBEAT),
+            false => {
+                let is_member = self.was_ready || self.phase == Phase::Branches;
+                self.group().filter(|_| is_member).map(|_| HEARTBEAT)
+            }
         }
     }
 
@@ -431,7 +435,7 @@ impl messaging::Session for Session {
             return self.ask(self.phase, out);
         }
         let settings = Arc::clone(&self.settings);
-        let is_member = self.phase == Phase::Ready && self.group().is_some();
+        let is_member = matches!(self.phase, Phase::Branches | Phase::Ready) && self.group().is_some();
         if let Some(group) = settings.group.as_ref().filter(|_| is_member) {
             self.commit(out);
             // Without an answer to the one before, the platform shall be asked whether it is there.
@@ -448,7 +452,16 @@ impl messaging::Session for Session {
 
     fn branches_ready(&mut self, out: &mut Vec<u8>) -> Happened<'static> {
         self.awaits_branches = false;
-        if self.phase == Phase::Branches { self.become_ready(out) } else { Happened::Nothing }
+        if self.phase != Phase::Branches {
+            return Happened::Nothing;
+        }
+        // Where it begins is told at once: whoever takes over begins there, too.
+        self.commit(out);
+        self.become_ready(out)
+    }
+
+    fn branch_lost(&mut self, out: &mut Vec<u8>) {
+        self.commit(out);
     }
 
     fn may_publish(&self) -> bool {

@@ -3,13 +3,14 @@
 mod branching;
 mod receiving;
 
-use super::branches::News;
+use super::branches::Notice;
 use super::session::{Outgoing, Session};
 use super::{Io, Timer};
 use crate::driver::{Client, Event, Traffic};
 use crate::drivers::socket::Interest;
 use crate::drivers::stream::outgoing::Outgoing as Encoded;
 use crate::drivers::stream::{Backoff, Stream};
+use branching::Branching;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::Offline;
 use rustix::event::epoll::EventFlags;
@@ -22,12 +23,8 @@ const MOST_TURNS: u32 = 4;
 /// A client and what it is doing.
 pub struct Connection<S> {
     client: Client,
-    /// Of a branch: the connection that it belongs to.
-    trunk: Option<u32>,
-    /// The further connections of the client, how many of them are not ready yet, and those that are still to be made.
-    branches: Vec<u32>,
-    awaited: usize,
-    wanted: Vec<(SocketAddr, S)>,
+    /// How it belongs with others of the client.
+    branching: Option<Box<Branching<S>>>,
     state: State,
     stream: Stream,
     session: S,
@@ -83,10 +80,7 @@ impl<S: Session> Connection<S> {
     pub fn new(client: Client, session: S, pauses: (Nanos, Nanos)) -> Connection<S> {
         Connection {
             client,
-            trunk: None,
-            branches: Vec::new(),
-            awaited: 0,
-            wanted: Vec::new(),
+            branching: None,
             state: State::Idle,
             stream: Stream::default(),
             session,
@@ -206,6 +200,7 @@ impl<S: Session> Connection<S> {
                 self.plan_waking(slot, io.stream.clock.now(), io);
             }
             Timer::WorkDone if self.state == State::Ready && at >= self.busy_until => {
+                self.busy_until = Nanos::ZERO;
                 let now = io.stream.clock.now();
                 let lag = self.partial_lag.map(|lag| lag + (now - self.partial_at));
                 self.parse(slot, &[], now, lag, io, events);
@@ -302,8 +297,8 @@ impl<S: Session> Connection<S> {
         self.backoff = Backoff::new(io.stream.pauses);
         self.ping_sent = None;
         self.schedule_keep_alive(slot, at, io);
-        if let Some(of) = self.trunk {
-            return io.news.push_back(News::Ready { slot, of });
+        if let Some(of) = self.trunk() {
+            return io.notices.push_back(Notice::Ready { slot, of });
         }
         let again = std::mem::replace(&mut self.was_ready, true);
         let took = self.accepted.take().unwrap_or(at) - self.stream.began();
@@ -438,8 +433,8 @@ impl<S: Session> Connection<S> {
         self.forget_connection(io);
         self.state = State::Idle;
         self.tell_urgency(io);
-        if let Some(of) = self.trunk {
-            return io.news.push_back(News::Failed { slot, of, reason, lasting });
+        if let Some(of) = self.trunk() {
+            return io.notices.push_back(Notice::Failed { slot, of, reason, lasting });
         }
         self.put_away(io);
         let client = self.client;
@@ -456,7 +451,7 @@ impl<S: Session> Connection<S> {
 
     /// Nothing of what came or was to go over the last connection holds for the next.
     fn forget_connection(&mut self, io: &mut Io) {
-        self.shed(io);
+        self.end_branches(io);
         self.out.clear();
         self.partial.clear();
         self.parsed = 0;

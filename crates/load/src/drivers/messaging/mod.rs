@@ -17,7 +17,7 @@ use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::share::Share;
 use crate::topology::filters_of;
-use branches::News;
+use branches::Notice;
 use connection::Connection;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::Offline;
@@ -57,7 +57,7 @@ struct Io {
     /// Connections with something to send.
     dirty: Vec<u32>,
     /// What connections have to do with each other.
-    news: VecDeque<News>,
+    notices: VecDeque<Notice>,
     /// Messages put away because their device had no connection.
     put_away: Vec<(u32, u32)>,
     content: Vec<u8>,
@@ -127,7 +127,7 @@ impl<S: Session> MessagingDriver<S> {
             work: plan.subscribers.work,
             timers: Timers::new(),
             dirty: Vec::new(),
-            news: VecDeque::new(),
+            notices: VecDeque::new(),
             put_away: Vec::new(),
             content: Vec::new(),
             topic: Vec::new(),

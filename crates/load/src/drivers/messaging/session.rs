@@ -47,6 +47,11 @@ pub trait Session: Send {
         Happened::Nothing
     }
 
+    /// A further connection is lost, and this one ends because of that: appends its last words.
+    fn branch_lost(&mut self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+
     /// After how long it wants to be woken, as it stands; `None` where it waits for the platform alone.
     fn wakes_after(&self) -> Option<Nanos> {
         None

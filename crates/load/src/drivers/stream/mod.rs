@@ -85,12 +85,24 @@ pub struct Stream {
 
 impl Default for Stream {
     fn default() -> Stream {
-        let interest = Interest { read: true, write: true };
-        Stream { socket: None, layers: None, held: None, tls: None, generation: 0, interest, began: Nanos::ZERO }
+        Stream {
+            socket: None,
+            layers: None,
+            held: None,
+            tls: None,
+            generation: 0,
+            interest: Interest { read: true, write: true },
+            began: Nanos::ZERO,
+        }
     }
 }
 
 impl Stream {
+    /// One that takes the slot of this one, for another client. Events of this one's sockets are not those of its own.
+    pub fn successor(&self) -> Stream {
+        Stream { generation: self.generation, ..Stream::default() }
+    }
+
     /// Begins to connect. `client` is whose certificate is shown, and `number` chooses a source address.
     ///
     /// # Errors
@@ -132,11 +144,10 @@ impl Stream {
 
     /// The layers that were held begin; whether there are any.
     pub fn begin_layers(&mut self, at: Nanos) -> bool {
-        self.layers = self.held.take();
-        if let Some(layers) = &mut self.layers {
-            layers.begin(at);
-        }
-        self.layers.is_some()
+        let Some(mut held) = self.held.take() else { return false };
+        held.begin(at);
+        self.layers = Some(held);
+        true
     }
 
     /// When the present attempt to connect began.

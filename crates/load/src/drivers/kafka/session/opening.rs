@@ -4,9 +4,12 @@ use super::{Phase, Session, joins_again, malformed};
 use crate::driver::Client;
 use crate::drivers::messaging::{Failure, Happened};
 use crate::drivers::words;
-use plimsoll_codec::kafka::{self, Cluster, error};
+use plimsoll_codec::kafka::{self, Cluster, Node, error};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// The most connections of a subscriber beside its own: a cluster with more brokers would be no cluster.
+const MOST_BRANCHES: usize = 256;
 
 impl Session {
     /// The answer to what the phase awaited.
@@ -36,7 +39,10 @@ impl Session {
             },
             Phase::Coordinator => match kafka::coordinator(body).map_err(malformed)? {
                 (error::NONE, node) if self.node == Some(node) => self.ask(Phase::Joining, out),
-                (error::NONE, node) => return self.turn_to(node),
+                (error::NONE, node) => {
+                    let nodes = std::mem::take(&mut self.nodes);
+                    return self.turn_to(&nodes, node);
+                }
                 (error, _) => return self.ask_again(error),
             },
             Phase::Joining => {
@@ -101,6 +107,8 @@ impl Session {
     /// What the platform says of the topic and who leads its partitions.
     fn knows(&mut self, cluster: &Cluster, out: &mut Vec<u8>) -> Result<Happened<'static>, Failure> {
         match cluster.error {
+            // Another broker knew it a moment ago.
+            error::UNKNOWN_TOPIC if self.is_branch => return Ok(self.pause_before(Phase::Topic)),
             error::UNKNOWN_TOPIC if self.was_ever_ready => {
                 return Err(Failure::passing("the platform does not have the topic any more"));
             }
@@ -126,14 +134,13 @@ impl Session {
         if cluster.nodes.len() == 1 {
             self.node = cluster.nodes.first().map(|node| node.number);
         }
-        self.nodes.clone_from(&cluster.nodes);
         match self.client {
             Client::Device(_) => {
                 self.partition = kafka::partition_of(&self.key, self.partitions.len() as i32);
                 let own = cluster.partitions.iter().find(|own| own.number == self.partition);
                 match own.map(|own| (own.error, own.leader)) {
                     Some((error::NONE, leader)) if self.node == Some(leader) => Ok(self.become_ready(out)),
-                    Some((error::NONE, leader)) => self.turn_to(leader),
+                    Some((error::NONE, leader)) => self.turn_to(&cluster.nodes, leader),
                     Some((error, _)) => self.ask_again(error),
                     None => self.ask_again(error::LEADER_NOT_AVAILABLE),
                 }
@@ -144,6 +151,7 @@ impl Session {
                 if let Some(error) = failed {
                     return self.ask_again(error);
                 }
+                self.nodes.clone_from(&cluster.nodes);
                 self.leaders = cluster.partitions.iter().map(|own| (own.number, own.leader)).collect();
                 self.begin_reading(out)
             }
@@ -151,19 +159,19 @@ impl Session {
     }
 
     /// Goes on with the broker of that number.
-    fn turn_to(&mut self, number: i32) -> Result<Happened<'static>, Failure> {
-        match self.address_of(number)? {
+    fn turn_to(&mut self, nodes: &[Node], number: i32) -> Result<Happened<'static>, Failure> {
+        match self.address_of(nodes, number)? {
             Some(address) => {
                 self.elsewhere = Some(number);
                 Ok(Happened::Elsewhere(address))
             }
-            None => self.ask_again(error::LEADER_NOT_AVAILABLE),
+            None => Ok(self.pause_before(Phase::Topic)),
         }
     }
 
     /// Where a broker says that it is; `None` where nothing is known of it.
-    fn address_of(&self, number: i32) -> Result<Option<SocketAddr>, Failure> {
-        let Some(node) = self.nodes.iter().find(|node| node.number == number) else { return Ok(None) };
+    fn address_of(&self, nodes: &[Node], number: i32) -> Result<Option<SocketAddr>, Failure> {
+        let Some(node) = nodes.iter().find(|node| node.number == number) else { return Ok(None) };
         let (known, address) = &self.settings.known;
         let host = match node.host.as_str() {
             "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
@@ -182,26 +190,22 @@ impl Session {
         }
     }
 
-    fn leader_of(&self, partition: i32) -> Option<i32> {
-        self.leaders.iter().find(|(number, _)| *number == partition).map(|(_, leader)| *leader)
-    }
-
     /// A subscriber knows the topic and who leads its partitions.
     fn begin_reading(&mut self, out: &mut Vec<u8>) -> Result<Happened<'static>, Failure> {
         if self.is_branch {
-            let is_led = |partition: &i32| self.node.is_some() && self.leader_of(*partition) == self.node;
-            return match self.reading.partitions().iter().all(is_led) {
-                true => Ok(self.find_rest(out)),
-                false => Err(Failure::passing("another broker has taken over its partitions")),
-            };
+            let is_led = |partition: &i32| self.leaders.get(partition).copied() == self.node;
+            let all = self.node.is_some() && self.reading.partitions().iter().all(is_led);
+            // What brokers say differs for a moment; where it stays so, the time to connect ends it.
+            return Ok(if all { self.find_rest(out) } else { self.pause_before(Phase::Topic) });
         }
         if self.settings.group.is_some() {
             self.ask(Phase::Coordinator, out);
             return Ok(Happened::Accepted);
         }
-        let leads = self.leaders.iter().any(|(_, leader)| Some(*leader) == self.node);
-        if let Some(&(_, first)) = self.leaders.first().filter(|_| !leads) {
-            return self.turn_to(first);
+        let leads = self.leaders.values().any(|leader| Some(*leader) == self.node);
+        if let Some((_, &first)) = self.leaders.first_key_value().filter(|_| !leads) {
+            let nodes = std::mem::take(&mut self.nodes);
+            return self.turn_to(&nodes, first);
         }
         self.reading.assign(&self.partitions, false);
         Ok(match self.spread(out)? {
@@ -215,16 +219,21 @@ impl Session {
         let mut others: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
         let mut own = Vec::new();
         for &partition in self.reading.partitions() {
-            match self.leader_of(partition) {
-                Some(leader) if self.node != Some(leader) => others.entry(leader).or_default().push(partition),
+            match self.leaders.get(&partition) {
+                Some(&leader) if self.node != Some(leader) => others.entry(leader).or_default().push(partition),
                 Some(_) => own.push(partition),
-                None => return Err(nobody_leads()),
+                None => return Ok(self.pause_before(Phase::Topic)),
             }
+        }
+        if others.len() > MOST_BRANCHES {
+            return Err(Failure::lasting(format!("more than {MOST_BRANCHES} brokers lead partitions of the topic")));
         }
         let mut branches = Vec::new();
         for (leader, partitions) in others {
-            let address = self.address_of(leader)?.ok_or_else(nobody_leads)?;
-            branches.push((address, self.branch(leader, partitions)));
+            match self.address_of(&self.nodes, leader)? {
+                Some(address) => branches.push((address, self.branch(leader, partitions))),
+                None => return Ok(self.pause_before(Phase::Topic)),
+            }
         }
         self.reading.keep(own);
         if !branches.is_empty() {
@@ -242,8 +251,4 @@ impl Session {
         self.ask(Phase::Latest, out);
         Happened::Nothing
     }
-}
-
-fn nobody_leads() -> Failure {
-    Failure::passing(error::told(error::LEADER_NOT_AVAILABLE))
 }

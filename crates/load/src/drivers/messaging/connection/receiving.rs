@@ -13,6 +13,8 @@ use plimsoll_model::Nanos;
 const LARGEST_FRAME: usize = 2 * 1024 * 1024;
 /// Readings of one socket before others get their turn.
 const READINGS: usize = 4;
+/// Deliveries that came packed together after which others get their turn.
+const MOST_TOGETHER: i64 = 1000;
 
 impl<S: Session> Connection<S> {
     pub(super) fn read(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
@@ -138,8 +140,15 @@ impl<S: Session> Connection<S> {
             if let Err(Failure { reason, lasting }) = self.frame(slot, frame, at, lag, io, events) {
                 return self.failed(slot, reason, lasting, io, events);
             }
-            // It has gone elsewhere, or TLS begins: what else came is of a connection that is no more, or of nobody who can be trusted.
-            if !self.stream.is_there() || matches!(self.state, State::Connecting | State::Layering) {
+            // It has gone elsewhere: what else came is of a connection that is no more.
+            if !self.stream.is_there() || self.state == State::Connecting {
+                return;
+            }
+            if self.state == State::Layering {
+                if !rest.is_empty() {
+                    let reason = "the platform went on in clear where TLS was to begin".to_owned();
+                    self.failed(slot, reason, false, io, events);
+                }
                 return;
             }
         }
@@ -232,21 +241,28 @@ impl<S: Session> Connection<S> {
                 delivered = 1;
             }
             Happened::DeliveredTogether(bytes, contents) => {
-                let contents = contents.iter().filter_map(|place| bytes.get(place.clone()));
-                let (before, mut length) = (events.len(), 0);
-                events.extend(contents.map(|content| {
+                let mut length = 0;
+                for content in contents.iter().filter_map(|place| bytes.get(place.clone())) {
                     length += content.len();
-                    received(self.client, content, at, lag, &io.contents)
-                }));
-                delivered = (events.len() - before) as i64;
+                    // A subscriber that works comes to each when it is done with the one before.
+                    let reached = at + io.work * delivered;
+                    events.push(received(self.client, content, reached, lag, &io.contents));
+                    delivered += 1;
+                }
                 // One packet, and as many deliveries as there are contents.
                 io.stream.traffic.notifications.add_part(frame.len(), length);
                 io.stream.traffic.notifications.count += delivered.cast_unsigned();
             }
         }
-        if io.work > Nanos::ZERO && delivered > 0 && matches!(self.client, Client::Subscriber(_)) {
-            self.busy_until = at + io.work * delivered;
-            io.timers.set(self.busy_until, slot, Timer::WorkDone);
+        if matches!(self.client, Client::Subscriber(_)) && delivered > 0 {
+            let works_until = at + io.work * delivered;
+            // Others get their turn, and few bytes on the wire fill no memory at once.
+            let pauses_until = if delivered > MOST_TOGETHER { io.stream.clock.now() + Nanos(1) } else { at };
+            let busy_until = works_until.max(pauses_until);
+            if busy_until > at {
+                self.busy_until = busy_until;
+                io.timers.set(busy_until, slot, Timer::WorkDone);
+            }
         }
         if let Some(complaint) = self.session.take_complaint() {
             io.note_complaint(complaint);
