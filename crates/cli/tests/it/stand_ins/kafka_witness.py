@@ -27,6 +27,8 @@ topic, *more = more
 if what == "make":
     print("ready=1", flush=True)
     admin = KafkaAdminClient(bootstrap_servers=address)
+    while len(admin.describe_cluster()["brokers"]) < 2:
+        time.sleep(0.1)
     admin.create_topics([NewTopic(topic, num_partitions=8, replication_factor=2)])
     partitions = []
     while len(partitions) < 8:

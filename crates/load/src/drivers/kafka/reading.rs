@@ -153,6 +153,7 @@ impl Reading {
     /// No answer is coming: the connection that it came over is no more.
     pub fn forget_coming(&mut self) {
         self.coming = None;
+        (self.unpacked, self.values) = (Vec::new(), Vec::new());
     }
 
     /// The length of the next piece of the answer; `None` until that can be known.
@@ -207,7 +208,8 @@ impl Reading {
             }
             _ => Taken::Nothing,
         };
-        if let Some(next) = next.filter(|next| from.is_some_and(|from| *next > from)) {
+        let is_read = !matches!(taken, Taken::Unreadable(_));
+        if let Some(next) = next.filter(|next| is_read && from.is_some_and(|from| *next > from)) {
             self.found(partition, next);
         }
         self.coming = (!coming.are_whole()).then_some(coming);

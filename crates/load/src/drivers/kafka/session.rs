@@ -95,6 +95,8 @@ pub struct Session {
     leaders: BTreeMap<i32, i32>,
     /// Whether it only reads, beside the subscriber's own connection.
     is_branch: bool,
+    /// How often a branch has asked who leads its partitions, without an answer that suits.
+    looks: u32,
     /// The connections that are to be made beside this one, in place of those that there are.
     branches: Option<Vec<(SocketAddr, Session)>>,
     awaits_branches: bool,
@@ -155,6 +157,7 @@ impl Session {
             nodes: Vec::new(),
             leaders: BTreeMap::new(),
             is_branch: false,
+            looks: 0,
             branches: None,
             awaits_branches: false,
             place: Place::default(),
@@ -390,7 +393,7 @@ impl messaging::Session for Session {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.asked.clear();
         (self.flight, self.pauses, self.was_ready, self.made) = (0, false, false, false);
-        (self.branches, self.awaits_branches) = (None, false);
+        (self.branches, self.awaits_branches, self.looks) = (None, false, 0);
         self.node = self.elsewhere.take();
         self.place.joins_again = false;
         self.reading.forget_coming();
@@ -460,7 +463,7 @@ impl messaging::Session for Session {
         self.become_ready(out)
     }
 
-    fn branch_lost(&mut self, out: &mut Vec<u8>) {
+    fn last_words(&mut self, out: &mut Vec<u8>) {
         self.commit(out);
     }
 
@@ -494,6 +497,7 @@ impl messaging::Session for Session {
     }
 
     fn abandon(&mut self) -> Vec<u32> {
+        self.reading.forget_coming();
         self.elsewhere = None;
         (self.branches, self.awaits_branches) = (None, false);
         (self.flight, self.pauses, self.was_ready) = (0, false, false);

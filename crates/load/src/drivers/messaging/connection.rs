@@ -199,7 +199,9 @@ impl<S: Session> Connection<S> {
                 self.send(slot, io, events);
                 self.plan_waking(slot, io.stream.clock.now(), io);
             }
-            Timer::WorkDone if self.state == State::Ready && at >= self.busy_until => {
+            Timer::WorkDone
+                if matches!(self.state, State::Opening | State::Ready) && at >= self.busy_until =>
+            {
                 self.busy_until = Nanos::ZERO;
                 let now = io.stream.clock.now();
                 let lag = self.partial_lag.map(|lag| lag + (now - self.partial_at));
@@ -290,6 +292,15 @@ impl<S: Session> Connection<S> {
     fn begin(&mut self) {
         self.state = State::Opening;
         self.session.begin(self.out.bytes());
+    }
+
+    /// Before a connection is given up that is there. It may be gone by that.
+    fn say_last_words(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
+        let before = self.out.bytes().len();
+        self.session.last_words(self.out.bytes());
+        if self.out.bytes().len() > before {
+            self.send(slot, io, events);
+        }
     }
 
     fn became_ready(&mut self, slot: u32, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {

@@ -58,6 +58,8 @@ struct Io {
     dirty: Vec<u32>,
     /// What connections have to do with each other.
     notices: VecDeque<Notice>,
+    /// Deliveries that came packed together in this turn.
+    together: i64,
     /// Messages put away because their device had no connection.
     put_away: Vec<(u32, u32)>,
     content: Vec<u8>,
@@ -128,6 +130,7 @@ impl<S: Session> MessagingDriver<S> {
             timers: Timers::new(),
             dirty: Vec::new(),
             notices: VecDeque::new(),
+            together: 0,
             put_away: Vec::new(),
             content: Vec::new(),
             topic: Vec::new(),
@@ -239,6 +242,7 @@ impl<S: Session> Driver for MessagingDriver<S> {
     }
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        self.io.together = 0;
         self.tend_branches(events);
         self.send_dirty(events);
         self.wait(until, events);

@@ -47,8 +47,9 @@ pub trait Session: Send {
         Happened::Nothing
     }
 
-    /// A further connection is lost, and this one ends because of that: appends its last words.
-    fn branch_lost(&mut self, out: &mut Vec<u8>) {
+    /// This connection is there and ends all the same: something that came is of no use, or a further connection is lost. Appends its
+    /// last words.
+    fn last_words(&mut self, out: &mut Vec<u8>) {
         let _ = out;
     }
 

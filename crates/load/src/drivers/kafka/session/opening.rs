@@ -11,6 +11,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// The most connections of a subscriber beside its own: a cluster with more brokers would be no cluster.
 const MOST_BRANCHES: usize = 256;
 
+/// How often a branch asks who leads its partitions: for two seconds.
+const MOST_LOOKS: u32 = 20;
+
 impl Session {
     /// The answer to what the phase awaited.
     pub(super) fn answered(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Happened<'static>, Failure> {
@@ -86,6 +89,9 @@ impl Session {
             }
             Phase::Latest => {
                 for found in kafka::offsets(body).map_err(malformed)? {
+                    if found.error == error::NOT_LEADER {
+                        return Err(Failure::passing("another broker has taken over a partition"));
+                    }
                     if found.error != error::NONE {
                         return self.ask_again(found.error);
                     }
@@ -108,7 +114,7 @@ impl Session {
     fn knows(&mut self, cluster: &Cluster, out: &mut Vec<u8>) -> Result<Happened<'static>, Failure> {
         match cluster.error {
             // Another broker knew it a moment ago.
-            error::UNKNOWN_TOPIC if self.is_branch => return Ok(self.pause_before(Phase::Topic)),
+            error::UNKNOWN_TOPIC if self.is_branch => return self.look_again(),
             error::UNKNOWN_TOPIC if self.was_ever_ready => {
                 return Err(Failure::passing("the platform does not have the topic any more"));
             }
@@ -158,6 +164,15 @@ impl Session {
         }
     }
 
+    /// A branch's broker says something else than the trunk's. That passes in a moment; where it does not, the trunk has to ask again.
+    fn look_again(&mut self) -> Result<Happened<'static>, Failure> {
+        self.looks += 1;
+        if self.looks > MOST_LOOKS {
+            return Err(Failure::passing("another broker has taken over its partitions"));
+        }
+        Ok(self.pause_before(Phase::Topic))
+    }
+
     /// Goes on with the broker of that number.
     fn turn_to(&mut self, nodes: &[Node], number: i32) -> Result<Happened<'static>, Failure> {
         match self.address_of(nodes, number)? {
@@ -195,8 +210,7 @@ impl Session {
         if self.is_branch {
             let is_led = |partition: &i32| self.leaders.get(partition).copied() == self.node;
             let all = self.node.is_some() && self.reading.partitions().iter().all(is_led);
-            // What brokers say differs for a moment; where it stays so, the time to connect ends it.
-            return Ok(if all { self.find_rest(out) } else { self.pause_before(Phase::Topic) });
+            return if all { Ok(self.find_rest(out)) } else { self.look_again() };
         }
         if self.settings.group.is_some() {
             self.ask(Phase::Coordinator, out);

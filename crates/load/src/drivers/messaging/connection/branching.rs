@@ -117,11 +117,7 @@ impl<S: Session> Connection<S> {
         if !self.has(branch) {
             return;
         }
-        if self.state == State::Ready {
-            self.session.branch_lost(self.out.bytes());
-            self.send(slot, io, events);
-        }
-        // What it wanted to say may have ended it.
+        self.say_last_words(slot, io, events);
         if self.has(branch) {
             let lasting = lasting && self.state == State::Opening;
             self.failed(slot, format!("another server of the platform: {reason}"), lasting, io, events);

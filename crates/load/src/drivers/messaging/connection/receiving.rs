@@ -13,8 +13,8 @@ use plimsoll_model::Nanos;
 const LARGEST_FRAME: usize = 2 * 1024 * 1024;
 /// Readings of one socket before others get their turn.
 const READINGS: usize = 4;
-/// Deliveries that came packed together after which others get their turn.
-const MOST_TOGETHER: i64 = 1000;
+/// Deliveries that came packed together in one turn of the driver after which they have to be handled first.
+const MOST_TOGETHER: i64 = 10_000;
 
 impl<S: Session> Connection<S> {
     pub(super) fn read(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
@@ -138,7 +138,11 @@ impl<S: Session> Connection<S> {
             let Some((frame, after)) = rest.split_at_checked(length) else { break };
             rest = after;
             if let Err(Failure { reason, lasting }) = self.frame(slot, frame, at, lag, io, events) {
-                return self.failed(slot, reason, lasting, io, events);
+                self.say_last_words(slot, io, events);
+                if self.stream.is_there() {
+                    self.failed(slot, reason, lasting, io, events);
+                }
+                return;
             }
             // It has gone elsewhere: what else came is of a connection that is no more.
             if !self.stream.is_there() || self.state == State::Connecting {
@@ -249,6 +253,7 @@ impl<S: Session> Connection<S> {
                     events.push(received(self.client, content, reached, lag, &io.contents));
                     delivered += 1;
                 }
+                io.together += delivered;
                 // One packet, and as many deliveries as there are contents.
                 io.stream.traffic.notifications.add_part(frame.len(), length);
                 io.stream.traffic.notifications.count += delivered.cast_unsigned();
@@ -257,7 +262,7 @@ impl<S: Session> Connection<S> {
         if matches!(self.client, Client::Subscriber(_)) && delivered > 0 {
             let works_until = at + io.work * delivered;
             // Others get their turn, and few bytes on the wire fill no memory at once.
-            let pauses_until = if delivered > MOST_TOGETHER { io.stream.clock.now() + Nanos(1) } else { at };
+            let pauses_until = if io.together > MOST_TOGETHER { io.stream.clock.now() + Nanos(1) } else { at };
             let busy_until = works_until.max(pauses_until);
             if busy_until > at {
                 self.busy_until = busy_until;
