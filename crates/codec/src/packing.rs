@@ -140,7 +140,9 @@ mod tests {
     fn what_was_packed_is_unpacked() {
         let content: Vec<u8> = (0..100_000_u32).flat_map(|number| (number % 1000).to_be_bytes()).collect();
         for packing in ALL {
-            unpack(packing, &pack(packing, &content).unwrap(), BOUND, |seen| assert_eq!(seen, content, "{packing:?}"));
+            unpack(packing, &pack(packing, &content).unwrap(), BOUND, |seen| {
+                assert_eq!(seen, content, "{packing:?}")
+            });
         }
         let blocks = content.chunks(30_000).flat_map(|chunk| {
             let block = pack(Packing::Snappy, chunk).unwrap();

@@ -100,7 +100,8 @@ impl Running {
         }
         let user = component.user.clone().filter(|_| owner.is_some());
         // Only one that asks for the key has it.
-        if let Some(key) = placeholders.key().filter(|_| component.texts().any(|text| text.contains("{key}"))) {
+        if let Some(key) = placeholders.key().filter(|_| component.texts().any(|text| text.contains("{key}")))
+        {
             give(key, owner.as_ref()).map_err(failed("cannot give it the key of its certificate".into()))?;
         }
         if let Some(owner) = owner {

@@ -105,7 +105,9 @@ fn each_message_comes_to_each_subscriber_and_to_one_of_a_group() {
 
 #[test]
 fn it_is_the_same_over_tls_and_over_mqtt_on_websocket() {
-    for (mapping, keys) in [("tls", "nats: { create_stream: memory }"), ("mqtt-websocket", "mqtt: { qos: 1 }")] {
+    for (mapping, keys) in
+        [("tls", "nats: { create_stream: memory }"), ("mqtt-websocket", "mqtt: { qos: 1 }")]
+    {
         let run = Bench::beside_others().run(&format!(
             "name: layered\nplatform: {{ profile: nats, mapping: {mapping} }}\n\
              population: {{ devices: 20, subscribers: 2 }}\n{keys}\n{LOAD}"

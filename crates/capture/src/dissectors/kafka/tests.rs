@@ -1,7 +1,7 @@
 use crate::dissect::{Carrier, KEPT};
-use plimsoll_codec::packing::{Packing, pack};
 use crate::script::{Transcript, once, play, survive};
 use crate::side::Side;
+use plimsoll_codec::packing::{Packing, pack};
 use proptest::prelude::*;
 
 const C: Side = Side::Client;

@@ -1,8 +1,8 @@
 use super::{COMPRESSED, DELETE, GET_MORE, INSERT, KILL_CURSORS, MSG, QUERY, REPLY};
 use crate::dissect::Carrier;
-use plimsoll_codec::packing::{Packing, pack};
 use crate::script::{Transcript, once, play, survive};
 use crate::side::Side;
+use plimsoll_codec::packing::{Packing, pack};
 use proptest::prelude::*;
 
 const C: Side = Side::Client;

@@ -234,13 +234,17 @@ impl Session {
         let mut own = Vec::new();
         for &partition in self.reading.partitions() {
             match self.leaders.get(&partition) {
-                Some(&leader) if self.node != Some(leader) => others.entry(leader).or_default().push(partition),
+                Some(&leader) if self.node != Some(leader) => {
+                    others.entry(leader).or_default().push(partition)
+                }
                 Some(_) => own.push(partition),
                 None => return Ok(self.pause_before(Phase::Topic)),
             }
         }
         if others.len() > MOST_BRANCHES {
-            return Err(Failure::lasting(format!("more than {MOST_BRANCHES} brokers lead partitions of the topic")));
+            return Err(Failure::lasting(format!(
+                "more than {MOST_BRANCHES} brokers lead partitions of the topic"
+            )));
         }
         let mut branches = Vec::new();
         for (leader, partitions) in others {

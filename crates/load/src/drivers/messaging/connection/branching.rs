@@ -86,7 +86,9 @@ impl<S: Session> Connection<S> {
 
     /// A branch is ready.
     pub fn branch_ready(&mut self, slot: u32, branch: u32, io: &mut Io, events: &mut Vec<Event>) {
-        let Some(branching) = self.branching.as_mut().filter(|branching| branching.awaited > 0) else { return };
+        let Some(branching) = self.branching.as_mut().filter(|branching| branching.awaited > 0) else {
+            return;
+        };
         let awaited = branching.awaited - 1;
         if !self.has(branch) {
             return;

@@ -262,7 +262,8 @@ impl<S: Session> Connection<S> {
         if matches!(self.client, Client::Subscriber(_)) && delivered > 0 {
             let works_until = at + io.work * delivered;
             // Others get their turn, and few bytes on the wire fill no memory at once.
-            let pauses_until = if io.together > MOST_TOGETHER { io.stream.clock.now() + Nanos(1) } else { at };
+            let pauses_until =
+                if io.together > MOST_TOGETHER { io.stream.clock.now() + Nanos(1) } else { at };
             let busy_until = works_until.max(pauses_until);
             if busy_until > at {
                 self.busy_until = busy_until;
