@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// After a death, the guards of others that died have so long to tell it.
-const TELLING: Duration = Duration::from_millis(200);
-/// The ends of components that are no further apart may have been noted in another order.
-const NEARLY: Duration = Duration::from_millis(100);
+const TELLING: Duration = Duration::from_millis(500);
+/// The ends of components that are no further apart may have been noted in another order: on a busy host, a guard waits for its turn.
+const NEARLY: Duration = Duration::from_millis(300);
 /// How long the guard of a component that has ended may still be at work.
 const ENDING: Duration = Duration::from_secs(1);
 /// How long a component that was started again may take at the end of a level to accept connections.
