@@ -104,12 +104,12 @@ fn decide(
         (level.verdict, level.reasons) = (LevelVerdict::Invalid, vec![why]);
         return;
     }
-    let missed = |(_, standing): &&(&Objective, Standing)| matches!(standing, Standing::Missed(_));
-    let may_pass = |(objective, _): &(&Objective, Standing)| may_pass(level, objective);
-    let (missed, passing) =
-        (standings.iter().any(|own| missed(&own)), standings.iter().filter(missed).any(may_pass));
+    let is_missed = |(_, standing): &&(&Objective, Standing)| matches!(standing, Standing::Missed(_));
+    let missed: Vec<&Objective> =
+        standings.iter().filter(is_missed).map(|(objective, _)| *objective).collect();
+    let passing = missed.iter().any(|objective| may_pass(level, objective));
     let unproved = (level.unproved as f64 > level.sent as f64 * UNPROVED).then(|| unproved(level));
-    (level.verdict, level.reasons) = match (missed, unproved) {
+    (level.verdict, level.reasons) = match (!missed.is_empty(), unproved) {
         _ if gone => (LevelVerdict::Missed, reasons),
         (true, _) if passing => (LevelVerdict::Undecided, reasons),
         (true, _) => (LevelVerdict::Missed, reasons),

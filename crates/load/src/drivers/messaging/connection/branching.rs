@@ -86,17 +86,13 @@ impl<S: Session> Connection<S> {
 
     /// A branch is ready.
     pub fn branch_ready(&mut self, slot: u32, branch: u32, io: &mut Io, events: &mut Vec<Event>) {
-        let Some(branching) = self.branching.as_mut().filter(|branching| branching.awaited > 0) else {
-            return;
-        };
-        let awaited = branching.awaited - 1;
         if !self.has(branch) {
             return;
         }
-        if let Some(branching) = &mut self.branching {
-            branching.awaited = awaited;
-        }
-        if awaited > 0 {
+        let Some(branching) = &mut self.branching else { return };
+        // Each of its branches becomes ready once.
+        branching.awaited = branching.awaited.saturating_sub(1);
+        if branching.awaited > 0 {
             return;
         }
         let at = io.stream.clock.now();
