@@ -302,16 +302,12 @@ impl Session {
     fn piece<'a>(&'a mut self, piece: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure> {
         let filters = &self.filters;
         let taken = self.reading.take(piece, &|key| is_wanted(filters, key)).map_err(malformed)?;
-        let mut came_together = false;
         let happened = match taken {
-            Taken::Nothing => Happened::Part(0),
-            Taken::Together => {
-                came_together = true;
-                Happened::Part(0)
-            }
+            Taken::Nothing => Some(Happened::Part(0)),
+            Taken::Together => None,
             Taken::Record(key, value) => match value.filter(|_| is_wanted(&self.filters, key)) {
-                Some(value) => Happened::Delivered(value),
-                None => Happened::Part(0),
+                Some(value) => Some(Happened::Delivered(value)),
+                None => Some(Happened::Part(0)),
             },
             Taken::Unreadable(why) => {
                 return Err(Failure::passing(format!(
@@ -320,7 +316,7 @@ impl Session {
             }
             Taken::Error(partition, error::OFFSET_OUT_OF_RANGE) => {
                 self.reading.found(partition, -1);
-                Happened::Complaint("records were removed before they were read".to_owned())
+                Some(Happened::Complaint("records were removed before they were read".to_owned()))
             }
             Taken::Error(_, error) => {
                 return Err(Failure::passing(format!(
@@ -337,11 +333,7 @@ impl Session {
             }
         }
         let (unpacked, values) = self.reading.together();
-        Ok(if came_together && !values.is_empty() {
-            Happened::DeliveredTogether(unpacked, values)
-        } else {
-            happened
-        })
+        Ok(happened.unwrap_or(Happened::DeliveredTogether(unpacked, values)))
     }
 
     fn answer<'a>(&'a mut self, frame: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure> {
