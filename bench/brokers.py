@@ -138,7 +138,7 @@ def figure(kind, summary):
         found = summary["load_line"] or {}
         return found.get("rate") or found.get("connect_rate"), found.get("at_least")
     if kind == "memory":
-        return summary["memory_per_connection"]["mean"] / 1024, None
+        return summary["memory_per_connection"] / 1024, None
     return level["recovery"], None
 
 
