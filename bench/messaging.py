@@ -2,10 +2,12 @@
 """Processor time of a message over NATS, AMQP 0-9-1, AMQP 1.0 and Kafka: Plimsoll beside the usual Go client of each, at the same
 rate against the same server, in turn.
 
-    brokers-python bench/messaging.py [--runs 3] [--devices 100] [--rate 1000] [--seconds 10] [--protocols nats,amqp,amqp1,kafka]
+    brokers-python bench/messaging.py [--runs 3] [--devices 100] [--rate 1000] [--seconds 10] [--precision 100us]
+        [--protocols nats,amqp,amqp1,kafka]
 
 It needs Go 1.26 or newer, openssl, `cargo build --release`, and `source scripts/peers` before, which puts `brokers-python` into PATH.
-Each message has 100 bytes, one subscriber receives all, and the server acknowledges all. Plimsoll's figure is that of its load
+Each message has 100 bytes, one subscriber receives all, and the server acknowledges all. `--precision` is how far Plimsoll may send
+behind due; the peer sleeps until each message is due and prints how late it was. Plimsoll's figure is that of its load
 threads in the hold, the peer's that of its process while it publishes. Server and client share the host's processors."""
 
 import argparse
@@ -35,7 +37,7 @@ def plimsoll(protocol, more, port, options, folder):
         "platform": {"profile": "existing", "address": f"{protocol}://127.0.0.1:{port}"},
         "population": {"devices": options.devices, "subscribers": 1},
         "message": {"size": SIZE, "target": "peer.{run}.{device}"},
-        "load": {"levels": [options.rate], "arrivals": "constant", "warm_up": "2s", "hold": f"{options.seconds}s", "samples": 5, "again": "0s"},
+        "load": {"levels": [options.rate], "arrivals": "constant", "warm_up": "2s", "hold": f"{options.seconds}s", "samples": 5, "again": "0s", "precision": options.precision},
         "objectives": {"publish_p99": None, "subscribe_p99": None, "achieved": None, "publish_p50": "< 10 s"},
     } | more
     (folder / "run.yaml").write_text(json.dumps(scenario))
@@ -46,7 +48,9 @@ def plimsoll(protocol, more, port, options, folder):
     if not levels:
         raise SystemExit(done.stdout + done.stderr)
     level = levels[-1]
-    print(f"{level['sent']} sent, {level['acknowledged']} acknowledged, {level['delivered']} received, {level['validity']}")
+    late = level["generator"]["lateness"]
+    print(f"{level['sent']} sent, {level['acknowledged']} acknowledged, {level['delivered']} received, {level['validity']},", end=" ")
+    print(f"late by {late['p50'] * 1e3:.2f} ms (p50), {late['p99'] * 1e3:.2f} ms (p99)")
     return level["generator"]["cpu_per_million"]
 
 
@@ -61,6 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("runs", 3), ("devices", 100), ("rate", 1000), ("seconds", 10)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--precision", default="100us")
     parser.add_argument("--protocols", default=",".join(PROTOCOLS))
     options = parser.parse_args()
     found = {}

@@ -10,6 +10,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -87,6 +88,7 @@ func run(arguments []string) error {
 	warm := begin.Add(2 * time.Second)
 	end := warm.Add(time.Duration(seconds) * time.Second)
 	var working sync.WaitGroup
+	late := make([][]time.Duration, devices)
 	for at, publish := range publishers {
 		working.Add(1)
 		go func() {
@@ -95,6 +97,7 @@ func run(arguments []string) error {
 			due := begin.Add(period * time.Duration(at) / time.Duration(devices))
 			for ; due.Before(end); due = due.Add(period) {
 				time.Sleep(time.Until(due))
+				late[at] = append(late[at], time.Since(due))
 				sent.Add(1)
 				if err := publish(content, done); err != nil {
 					failed.Add(1)
@@ -109,6 +112,10 @@ func run(arguments []string) error {
 	inHold := sent.Load() - sentBefore
 	working.Wait()
 	time.Sleep(time.Second)
+	all := slices.Concat(late...)
+	slices.Sort(all)
+	quantile := func(q float64) float64 { return float64(all[int(q*float64(len(all)-1))].Microseconds()) / 1000 }
+	fmt.Printf("late by %.2f ms (p50), %.2f ms (p99)\n", quantile(0.5), quantile(0.99))
 	fmt.Printf("%d sent in the hold, %d in all, %d acknowledged, %d failed, %d received, %.2f us of processor each\n",
 		inHold, sent.Load(), acknowledged.Load(), failed.Load(), came.Load(), float64(used.Microseconds())/float64(inHold))
 	return nil
