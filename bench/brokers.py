@@ -25,7 +25,10 @@ BROKERS = {
 # How each is reached: a mapping of its profile, or a profile of its own. Who is not named speaks over TCP alone, without one.
 WAYS = {
     "tcp": {"rabbitmq": "mqtt", "nats": "mqtt"},
-    "tls": {"mosquitto": "tls", "rabbitmq": "mqtt-tls", "mochi": "tls", "aedes": "tls", "amqtt": "tls"},
+    "tls": {
+        "mosquitto": "tls", "rabbitmq": "mqtt-tls", "artemis": "mqtt-tls", "hivemq": "tls", "moquette": "tls", "mochi": "tls",
+        "aedes": "tls", "amqtt": "tls",
+    },
     "websocket": {
         "mosquitto": {"profile": "mosquitto-websocket"}, "rabbitmq": "mqtt-websocket", "nats": "mqtt-websocket",
         "artemis": "mqtt-websocket", "hivemq": "websocket", "moquette": "websocket", "mochi": "websocket", "aedes": "websocket",

@@ -37,6 +37,7 @@ fn assert_adds_up_over(profile: &str, mapping: &str, qos: u8, version: &str) {
 fn artemis_delivers_everything_once() {
     assert_adds_up("artemis", 1, "3.1.1");
     assert_adds_up("artemis", 2, "5");
+    assert_adds_up_over("artemis", "mqtt-tls", 1, "3.1.1");
     assert_adds_up_over("artemis", "mqtt-websocket", 1, "3.1.1");
 }
 
@@ -67,6 +68,7 @@ fn artemis_delivers_everything_once_over_amqp_1_0() {
 fn hivemq_delivers_everything_once() {
     assert_adds_up("hivemq", 1, "3.1.1");
     assert_adds_up("hivemq", 2, "5");
+    assert_adds_up_over("hivemq", "tls", 1, "3.1.1");
     assert_adds_up_over("hivemq", "websocket", 1, "3.1.1");
 }
 
@@ -84,6 +86,7 @@ fn mochi_delivers_everything_once() {
 fn moquette_delivers_everything_once() {
     assert_adds_up("moquette", 1, "3.1.1");
     assert_adds_up("moquette", 2, "3.1.1");
+    assert_adds_up_over("moquette", "tls", 1, "3.1.1");
     assert_adds_up_over("moquette", "websocket", 1, "3.1.1");
 }
 

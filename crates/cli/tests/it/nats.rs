@@ -230,3 +230,46 @@ fn what_a_stream_has_acknowledged_survives_an_unclean_restart() {
     assert_eq!(count(level, "lost_acknowledged"), 0, "{level:#}");
     assert_eq!(count(level, "duplicated"), 0, "{level:#}");
 }
+
+/// What another client publishes again after the server was killed counts as duplicates, each of it, and the report says that they
+/// are allowed.
+#[test]
+fn duplicates_after_an_unclean_restart_are_counted_and_called_legal() {
+    const COPIES: u64 = 7;
+    let bench = Bench::beside_others();
+    let mut server = Server::begin(&bench, "");
+    let address = format!("nats://127.0.0.1:{}", server.port);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/stand_ins/nats_repeater.py");
+    let mut repeater = Command::new("brokers-python")
+        .arg(script)
+        .args([&address, "plimsoll.>", &COPIES.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("brokers-python is installed by scripts/peers");
+    let mut output = BufReader::new(repeater.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready=1\n");
+    let run = bench.start(&mut bench.run_command(&format!(
+        "name: again\nplatform: {{ profile: existing, address: '{address}' }}\nnats: {{ create_stream: file }}\n\
+         population: {{ devices: 10, subscribers: 1 }}\nconnection: {{ reconnect: {{ from: 100ms, to: 500ms }} }}\n\
+         load: {{ levels: [200], hold: 8s, samples: 8, warm_up: 200ms, drain: 5s }}\n\
+         objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }}\n"
+    )));
+    bench.await_level(0);
+    // So many messages of the hold have come by now.
+    std::thread::sleep(Duration::from_secs(2));
+    server.restart(&bench);
+    // The client comes back within that time, and hears of the hold alone.
+    std::thread::sleep(Duration::from_secs(2));
+    kill_process(Pid::from_child(&repeater), Signal::USR1).unwrap();
+    line.clear();
+    output.read_line(&mut line).unwrap();
+    repeater.wait().unwrap();
+    assert_eq!(line, format!("again={COPIES}\n"));
+    let run = run.finish();
+    let level = run.level(0);
+    assert_eq!(count(level, "duplicated"), COPIES, "{level:#}");
+    assert!(level["duplicates_legal"].as_str().is_some_and(|why| why.contains("at least once")), "{level:#}");
+    assert_eq!(count(level, "lost_acknowledged"), 0, "{level:#}");
+}
