@@ -6,7 +6,7 @@
 Generator and broker have a core each of a host of two. Each run starts its broker anew. The runs go in turns: every cell of every
 broker once, in an order that is shuffled, then again. A result is kept in docs/results/brokers/ as JSON, and what has one is
 not run again; delete the file to do so. `--hours` begins no run after that time. `--write` makes docs/results/brokers.md of
-all results. `--quick` takes three runs of the cells that are marked as quick, which took 1.7 hours. All take some 7 hours, by an
+all results. `--quick` takes three runs of the cells that are marked as quick, which took 1.8 hours. All take some 7 hours, by an
 estimate. Nothing else should run meanwhile. Before: `cargo build --release`, `source scripts/peers`, `source scripts/brokers`.
 """
 import argparse, fcntl, itertools, json, math, os, random, signal, statistics, subprocess, sys, tempfile, textwrap, time

@@ -16,7 +16,7 @@ pub fn told(error: &Error, name: &str) -> String {
         Error::NoCertificatesPresented => "the platform shows no certificate; configure one there".into(),
         Error::AlertReceived(alert) => told_of_alert(*alert),
         Error::InvalidMessage(_) => {
-            "what answers does not speak TLS; is it the port for `mqtts://`, `https://`, `wss://` or `coaps+tcp://`?".into()
+            "what answers does not speak TLS; is it the port for an address of this kind, or for one without TLS?".into()
         }
         Error::PeerIncompatible(_) => {
             "the platform and Plimsoll have no version, cipher suite or signature scheme of TLS in common; \

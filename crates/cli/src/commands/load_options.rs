@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Clone, Default)]
 pub struct LoadOptions {
     /// Scenario file, or the address of a platform: mqtt://[USER@]HOST[:PORT]. Other
-    /// schemes are mqtts, ws, wss, http, https, coap, coaps, coap+tcp and coaps+tcp
+    /// schemes are mqtts, ws, wss, http, https, coap, coaps, coap+tcp, coaps+tcp, nats,
+    /// tls (NATS), amqp, amqps, amqp1, amqps1, kafka and kafkas
     #[arg(value_name = "SCENARIO.yaml|mqtt://HOST:PORT")]
     pub what: String,
     /// Sets any key of the scenario, as in --set load.hold=10s (repeatable)

@@ -20,6 +20,10 @@ impl Session {
         match self.phase {
             Phase::Mechanisms => match kafka::mechanisms(body).map_err(malformed)? {
                 (error::NONE, _) => self.ask(Phase::Login, out),
+                (_, known) if known.is_empty() => {
+                    let told = "the platform asks nobody for a user name (SASL); remove `kafka.username`";
+                    return Err(Failure::lasting(told.to_owned()));
+                }
                 (_, known) => {
                     let known = words::plain(&known.join(", "));
                     let told =
