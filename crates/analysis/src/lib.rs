@@ -7,6 +7,7 @@ pub mod censored;
 mod clear;
 pub mod closed_bounds;
 pub mod compare;
+pub mod cost;
 pub mod dissection;
 pub mod duplicates;
 pub mod early_stop;
@@ -15,6 +16,7 @@ pub mod exchange;
 pub mod experiment;
 pub mod gauges;
 pub mod generator;
+pub mod headroom;
 mod inference;
 pub mod laws;
 pub mod level;
@@ -41,6 +43,7 @@ mod verdict;
 mod warming;
 pub mod wire;
 
+use cost::CostSummary;
 use dissection::DissectionSummary;
 use experiment::observed::Observed;
 use level::LevelSummary;
@@ -104,6 +107,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         TimeSummary::of(&[&merged], true)
     };
     let connect_time = record.set_up.histograms.get(&Metric::ConnectTime);
+    let cost = record.terms.cost.as_ref().map(|cost| CostSummary::of(cost, load_line.as_ref()));
     Summary {
         schema: SCHEMA,
         run: record.id.clone(),
@@ -140,6 +144,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         scalability: scalability::of(&levels, record.provenance.seed),
         limits,
         experiment,
+        cost,
         dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,

@@ -81,6 +81,24 @@ impl Limit {
         }
     }
 
+    /// What limits and what of it, in a few words, such as `worker (quota)`.
+    pub fn in_short(&self) -> String {
+        let name = self.name();
+        match self.kind {
+            LimitKind::Processor => format!("{name} (processor)"),
+            LimitKind::Quota => format!("{name} (quota)"),
+            LimitKind::Waiting => format!("{name} (waiting)"),
+            LimitKind::Lock => format!("{name} (lock)"),
+            LimitKind::Pool => format!("{name} (pool)"),
+            LimitKind::Coupled => format!("{name} (coupled)"),
+            LimitKind::Processors
+            | LimitKind::Refusal
+            | LimitKind::Generator
+            | LimitKind::Subscribers
+            | LimitKind::Unknown => name,
+        }
+    }
+
     /// Whether it is these components, or they are among those that share what limits. True of none: the processors.
     pub fn names(&self, components: &[String]) -> bool {
         components.iter().all(|name| self.component.as_ref() == Some(name) || self.components.contains(name))

@@ -39,6 +39,32 @@ pub struct LoadLine {
     pub next_level: Option<u16>,
 }
 
+impl LoadLine {
+    /// How much it is: operations per second, else devices, else connections per second.
+    pub fn amount(&self) -> Option<f64> {
+        self.rate.or(self.devices.map(f64::from)).or(self.connect_rate)
+    }
+
+    /// What it is an amount of, for people.
+    pub const fn unit(&self) -> &'static str {
+        match (self.rate, self.devices) {
+            (Some(_), _) => "operations/s",
+            (None, Some(_)) => "devices",
+            (None, None) => "connections/s",
+        }
+    }
+
+    /// Up to which amount it may lie; `None` where no level missed that says so. Where levels are devices and the amount is what they
+    /// achieved, the next level is no such amount, and this is the amount itself.
+    pub fn most(&self) -> Option<f64> {
+        let is_achieved = self.rate.is_some() && (self.devices.is_some() || self.connect_rate.is_some());
+        match is_achieved {
+            true => self.amount().filter(|_| !self.at_least),
+            false => self.below,
+        }
+    }
+}
+
 /// The top of the unbroken run of met levels from the lowest. Of a load that was held again the hold that decided counts.
 pub fn find(levels: &[LevelSummary]) -> Option<LoadLine> {
     let rising = rising(levels);

@@ -2,6 +2,7 @@
 //! not exist. Its JSON Schema is `docs/schema/summary.schema.json`.
 
 use crate::closed_bounds::ClosedBounds;
+use crate::cost::CostSummary;
 use crate::dissection::DissectionSummary;
 use crate::experiment::Experiment;
 use crate::gauges::GaugeSummary;
@@ -78,6 +79,8 @@ pub struct Summary {
     pub limits: Vec<Limit>,
     /// What was learned by slowing each part of the platform; null of a run without that (docs/why.md).
     pub experiment: Option<Experiment>,
+    /// What the platform costs, and what it bears for that; null where the scenario has no prices.
+    pub cost: Option<CostSummary>,
     /// What the wire said; null where nothing was captured.
     pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.

@@ -1,12 +1,24 @@
 //! What varies against what comes of it: the runs of a scenario's `matrix`, each combination with an interval over its repeats.
 
+mod changes;
+mod quantity;
+mod worth;
+
+use crate::cost::CostSummary;
+use crate::headroom::Headroom;
 use crate::level::LevelSummary;
+use crate::limits::Limit;
+use crate::load_line::LoadLine;
 use crate::summary::Summary;
-use plimsoll_model::{Metric, Validity, Verdict};
+use plimsoll_model::{Validity, Verdict};
 use plimsoll_stats::student;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
+
+pub use changes::{Change, Effect};
+pub use quantity::Quantity;
+pub use worth::Worth;
 
 /// Version of the schema of a sweep.
 pub const SCHEMA: u32 = 0;
@@ -26,6 +38,16 @@ pub struct Taken {
     pub verdict: Verdict,
     /// The level that says what it found; `None` where none was run.
     pub level: Option<LevelSummary>,
+    /// Its load line.
+    pub line: Option<LoadLine>,
+    /// The load line that the scenario demands.
+    pub demanded: Option<f64>,
+    /// What limits its load.
+    pub limits: Vec<Limit>,
+    /// What its platform costs.
+    pub cost: Option<CostSummary>,
+    /// How much room what limits has, and what comes next.
+    pub headroom: Option<Headroom>,
 }
 
 impl Taken {
@@ -36,6 +58,11 @@ impl Taken {
             run: summary.run.clone(),
             verdict: summary.verdict,
             level: deciding(&summary.levels, summary.load_line.as_ref().map(|line| line.level)).cloned(),
+            line: summary.load_line.clone(),
+            demanded: summary.demanded_load_line,
+            limits: summary.limits.clone(),
+            cost: summary.cost.clone(),
+            headroom: Headroom::of(summary),
         }
     }
 }
@@ -76,8 +103,14 @@ pub struct Sweep {
     pub axes: Vec<Axis>,
     /// Which of the axes charts have along their foot: the first of numbers, else the first.
     pub along: usize,
+    /// What load lines are amounts of, for people; null where no run has one.
+    pub line_unit: Option<String>,
     /// The combinations that were run, in the order of the matrix.
     pub cells: Vec<Cell>,
+    /// What each single change did to the load line: combinations that differ by neighbouring values of one key.
+    pub changes: Vec<Change>,
+    /// What combinations sustain for their money; null where none has a price and a load line.
+    pub worth: Option<Worth>,
     /// What the reader must know, for people.
     pub notes: Vec<String>,
 }
@@ -110,6 +143,8 @@ pub struct Cell {
     pub runs: Vec<RunOfCell>,
     /// What was measured of the runs that count: what each of them has.
     pub quantities: Vec<Measured>,
+    /// What limits the load, what most runs name first; empty where none names anything.
+    pub limits: Vec<NamedLimit>,
     /// The throughput that a model of the platform predicts, per second; null where there is none.
     pub predicted: Option<f64>,
     /// What bounds it according to that model.
@@ -132,6 +167,16 @@ pub struct RunOfCell {
     pub validity: Option<Validity>,
 }
 
+/// What limits the load of a combination.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct NamedLimit {
+    /// What it is, for people.
+    pub name: String,
+    /// How many runs name it.
+    pub runs: usize,
+}
+
 /// A quantity of a combination.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -145,110 +190,8 @@ pub struct Measured {
     pub mean: f64,
     /// Its 95 % interval over the runs by Student's t; null with fewer than two.
     pub ci95: Option<[f64; 2]>,
-}
-
-/// What is measured of a combination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Quantity {
-    /// Operations done per second: the work's throughput T.
-    Throughput,
-    /// Of the operations due in the hold, those that were done in it: the work's load P.
-    Done,
-    /// Due to done, the mean; absent in overload, where it depends on the length of the hold.
-    PublishTime,
-    /// Due to done, the median.
-    PublishTimeMedian,
-    /// Due to done, the 99 % quantile.
-    PublishTimeP99,
-    /// Due to delivered, the median.
-    SubscribeTimeMedian,
-    /// Due to delivered, the 99 % quantile.
-    SubscribeTimeP99,
-    /// Created to fetched or sent, the median.
-    WaitTime,
-    /// Fetched or sent to retrieved, the median.
-    TransferTime,
-    /// Retrieved to taken by the handler, the median.
-    DispatchTime,
-    /// Retrieved to done, the median.
-    ProcessingTime,
-    /// Processor time of the platform for each operation.
-    PlatformCpu,
-    /// Processor time of the load threads for each operation.
-    GeneratorCpu,
-}
-
-impl Quantity {
-    /// All, in the order of reports.
-    pub const ALL: [Quantity; 13] = [
-        Quantity::Throughput,
-        Quantity::Done,
-        Quantity::PublishTime,
-        Quantity::PublishTimeMedian,
-        Quantity::PublishTimeP99,
-        Quantity::SubscribeTimeMedian,
-        Quantity::SubscribeTimeP99,
-        Quantity::WaitTime,
-        Quantity::TransferTime,
-        Quantity::DispatchTime,
-        Quantity::ProcessingTime,
-        Quantity::PlatformCpu,
-        Quantity::GeneratorCpu,
-    ];
-
-    /// For people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Quantity::Throughput => "throughput",
-            Quantity::Done => "done of what was due",
-            Quantity::PublishTime => "publish time, mean",
-            Quantity::PublishTimeMedian => "publish time, median",
-            Quantity::PublishTimeP99 => "publish time, 99 %",
-            Quantity::SubscribeTimeMedian => "subscribe time, median",
-            Quantity::SubscribeTimeP99 => "subscribe time, 99 %",
-            Quantity::WaitTime => "wait at the device, median",
-            Quantity::TransferTime => "device to gateway, median",
-            Quantity::DispatchTime => "wait at the dispatcher, median",
-            Quantity::ProcessingTime => "processing time, median",
-            Quantity::PlatformCpu => "platform's processor time an operation",
-            Quantity::GeneratorCpu => "load threads' processor time an operation",
-        }
-    }
-
-    /// In what it is told to programs.
-    pub const fn unit(self) -> &'static str {
-        match self {
-            Quantity::Throughput => "1/s",
-            Quantity::Done => "1",
-            _ => "s",
-        }
-    }
-
-    /// Whether it is a time; else it is a rate or a share.
-    pub const fn is_time(self) -> bool {
-        !matches!(self, Quantity::Throughput | Quantity::Done)
-    }
-
-    fn of(self, level: &LevelSummary) -> Option<f64> {
-        let life = level.event_life.as_ref();
-        let done = level.achieved.filter(|rate| *rate > 0.0);
-        match self {
-            Quantity::Throughput => level.achieved,
-            Quantity::Done => level.achieved_ratio(),
-            Quantity::PublishTime => level.times[Metric::PublishTime].mean,
-            Quantity::PublishTimeMedian => level.times[Metric::PublishTime].p50,
-            Quantity::PublishTimeP99 => level.times[Metric::PublishTime].p99,
-            Quantity::SubscribeTimeMedian => level.times[Metric::SubscribeTime].p50,
-            Quantity::SubscribeTimeP99 => level.times[Metric::SubscribeTime].p99,
-            Quantity::WaitTime => life?.wait.p50,
-            Quantity::TransferTime => life?.transfer.p50,
-            Quantity::DispatchTime => life?.dispatch.p50,
-            Quantity::ProcessingTime => life?.processing.p50,
-            Quantity::PlatformCpu => Some(level.platform_cpu? / done?),
-            Quantity::GeneratorCpu => Some(level.generator.cpu_per_million? / 1e6),
-        }
-    }
+    /// Whether it may be more: the load line of some run lies above all levels that count.
+    pub at_least: bool,
 }
 
 impl Cell {
@@ -276,8 +219,12 @@ impl Sweep {
             .position(|axis| varies(&axis) && axis.numbers().is_some())
             .or_else(|| axes.iter().position(|axis| varies(&axis)))
             .unwrap_or(0);
-        let notes = notes(&cells, taken);
-        Sweep { schema: SCHEMA, name: name.to_owned(), origin, axes, along, cells, notes }
+        let (mut notes, changes) = (notes(&cells, taken), changes::of(&axes, &cells, taken));
+        notes.extend(changes::note(&changes));
+        let worth = worth::of(&cells, taken);
+        let line_unit = taken.iter().find_map(|run| Some(run.line.as_ref()?.unit().to_owned()));
+        let name = name.to_owned();
+        Sweep { schema: SCHEMA, name, origin, axes, along, line_unit, cells, changes, worth, notes }
     }
 
     /// The axes beside that along the foot which have several values: each combination of theirs is a curve.
@@ -318,14 +265,17 @@ fn deciding(levels: &[LevelSummary], line: Option<u16>) -> Option<&LevelSummary>
 }
 
 fn cell(position: &[usize], runs: &[&Taken]) -> Cell {
-    let levels = runs.iter().filter_map(|run| run.level.as_ref());
-    let counting: Vec<&LevelSummary> = levels.filter(|level| level.validity == Validity::Valid).collect();
+    let levels = runs.iter().filter_map(|run| Some((*run, run.level.as_ref()?)));
+    let counting: Vec<(&Taken, &LevelSummary)> =
+        levels.filter(|(_, level)| level.validity == Validity::Valid).collect();
     let quantities = Quantity::ALL.into_iter().filter_map(|quantity| {
-        let values: Vec<f64> = counting.iter().filter_map(|level| quantity.of(level)).collect();
+        let values: Vec<f64> = counting.iter().filter_map(|(run, level)| quantity.of(run, level)).collect();
         // A mean over those runs that happen to have a value would be that of the mildest.
         let mean = crate::compare::mean(&values).filter(|_| values.len() == counting.len())?;
         let ci95 = student::mean_interval(&values).map(|interval| [interval.lo, interval.hi]);
-        Some(Measured { quantity, values, mean, ci95 })
+        let is_bound = |run: &Taken| run.line.as_ref().is_some_and(|line| line.at_least);
+        let at_least = quantity.may_be_more() && counting.iter().any(|(run, _)| is_bound(run));
+        Some(Measured { quantity, values, mean, ci95, at_least })
     });
     let run = |taken: &&Taken| RunOfCell {
         run: taken.run.clone(),
@@ -336,10 +286,24 @@ fn cell(position: &[usize], runs: &[&Taken]) -> Cell {
     Cell {
         position: position.to_vec(),
         quantities: quantities.collect(),
+        limits: limits(runs),
         runs: runs.iter().map(run).collect(),
         predicted: None,
         bound_by: None,
     }
+}
+
+/// What runs name as their limit, the surest of each.
+fn limits(runs: &[&Taken]) -> Vec<NamedLimit> {
+    let mut named: Vec<NamedLimit> = Vec::new();
+    for name in runs.iter().filter_map(|run| run.limits.first()).map(Limit::in_short) {
+        match named.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.runs += 1,
+            None => named.push(NamedLimit { name, runs: 1 }),
+        }
+    }
+    named.sort_by(|one, other| other.runs.cmp(&one.runs).then_with(|| one.name.cmp(&other.name)));
+    named
 }
 
 fn notes(cells: &[Cell], taken: &[Taken]) -> Vec<String> {
@@ -384,6 +348,21 @@ fn notes(cells: &[Cell], taken: &[Taken]) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// A run in which nothing was measured.
+    pub(super) fn bare(position: &[usize]) -> Taken {
+        Taken {
+            position: position.to_vec(),
+            run: String::new(),
+            verdict: Verdict::Met,
+            level: None,
+            line: None,
+            demanded: None,
+            limits: Vec::new(),
+            cost: None,
+            headroom: None,
+        }
+    }
+
     fn axes() -> Vec<Axis> {
         let axis = |key: &str, values: &[&str]| Axis {
             key: key.into(),
@@ -401,7 +380,7 @@ mod tests {
 
     fn taken(position: [usize; 2], achieved: f64, validity: Validity) -> Taken {
         let level = Some(level(1, achieved, validity));
-        Taken { position: position.to_vec(), run: format!("{achieved}"), verdict: Verdict::Met, level }
+        Taken { run: format!("{achieved}"), level, ..bare(&position) }
     }
 
     #[test]

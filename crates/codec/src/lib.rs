@@ -13,6 +13,7 @@ pub mod kafka;
 pub mod levels;
 pub mod lwm2m;
 pub mod marker;
+pub mod mongodb;
 pub mod mqtt;
 pub mod nats;
 pub mod openmetrics;

@@ -1,6 +1,7 @@
 //! The plain types that every other crate speaks in: time, identifiers, the ledger, metrics and what a run
 //! records. Nothing here does I/O, and nothing here knows a protocol or a platform.
 
+pub mod cost;
 pub mod counts;
 pub mod experiment;
 pub mod formats;

@@ -483,6 +483,9 @@ pub struct Terms {
     pub stop_after_missed: Option<u16>,
     /// What the user demands.
     pub objectives: crate::objective::Objectives,
+    /// What the platform costs; `None` where the scenario has no prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<crate::cost::Cost>,
     /// Each population, in their order; empty in a run of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub populations: Vec<PopulationTerms>,

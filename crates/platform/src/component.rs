@@ -1,13 +1,13 @@
 //! One component: its files, what is done before its start, its process.
 
 use crate::PlatformError;
-use crate::control_group;
 use crate::environment;
 use crate::folder::{private, write_private};
 use crate::guard::{Bounds, Call, Guarded, ToldDose, guarded};
 use crate::options::Options;
 use crate::output::{first_line, last_words};
 use crate::placeholders::Placeholders;
+use crate::quota_keeping::Keeping;
 use crate::relays::RelayOf;
 use crate::strays::MARK;
 use crate::user::{self, User};
@@ -44,6 +44,8 @@ pub(crate) struct Running {
     pub returning: bool,
     /// What it stands before, and is no component itself; `None` of a component.
     pub relay: Option<RelayOf>,
+    /// How its quota is kept, for people; `None` without one.
+    pub quota_kept: Option<String>,
     /// What guards of earlier processes have told and nobody has taken.
     doses: Vec<ToldDose>,
 }
@@ -73,7 +75,7 @@ impl Running {
         };
         let unfilled = || failed("cannot fill in the variables of its profile".into());
         let what = format!("cannot limit it to {quota} (platform.quotas)");
-        control_group::try_out(dir, quota).map_err(failed(what))?;
+        let keeping = Keeping::of(dir, quota, &options.processors).map_err(failed(what))?;
         let owner = component.user.as_deref().and_then(user::to_become).transpose();
         let owner = owner.map_err(failed("cannot run it as the user of its profile".into()))?;
         let folder = component.folder.as_deref().map_or(dir.to_owned(), |folder| dir.join(folder));
@@ -110,10 +112,12 @@ impl Running {
         let bounds = Bounds {
             processors: options.processors.clone(),
             quota: QuotaPlan::default(),
+            data: None,
             user,
             folder: Some(dir.to_owned()),
             private: true,
             leaves: false,
+            input: None,
         };
         let log = dir.join(format!("{name}.log"));
         let mut start = Start { command, environment, folder, bounds };
@@ -123,7 +127,9 @@ impl Running {
             step.run_to_end(&name, &log, dir, options)?;
         }
         start.require(component)?;
-        start.bounds.quota = quota;
+        start.bounds.quota = keeping.quota;
+        start.bounds.processors = keeping.processors;
+        start.bounds.data = keeping.data;
         let process = start.spawn(&name, &log, dir, options)?;
         Ok(Running {
             name,
@@ -136,6 +142,7 @@ impl Running {
             returning: false,
             relay: None,
             doses: Vec::new(),
+            quota_kept: keeping.in_words,
         })
     }
 

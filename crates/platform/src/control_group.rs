@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// A quota is that of each period, in microseconds.
+/// A quota is that of each period, in microseconds, which is so long unless the scenario says otherwise.
 const PERIOD: f64 = 100_000.0;
 /// How often a group is tried to be removed: its processes are being killed.
 const TRIES: usize = 100;
@@ -47,7 +47,11 @@ struct ControlGroup {
 
 #[derive(Clone, Copy, Debug)]
 enum Limit {
-    Processors(f64),
+    /// So many, in each period of so many microseconds.
+    Processors {
+        most: f64,
+        period: f64,
+    },
     Memory(u64),
 }
 
@@ -66,7 +70,8 @@ impl ControlGroups {
             let folder = groups.folder().join(format!("{}{}", prefix(platform), guard.as_raw_pid()));
             Ok(ControlGroup { groups, folder, limit })
         };
-        let processors = quota.processors.map(|most| group(PROCESSORS, Limit::Processors(most)));
+        let period = quota.period.map_or(PERIOD, |period| period.as_secs_f64() * 1e6);
+        let processors = quota.processors.map(|most| group(PROCESSORS, Limit::Processors { most, period }));
         let memory = quota.memory.map(|most| group(MEMORY, Limit::Memory(most)));
         let all = processors.into_iter().chain(memory).collect::<io::Result<_>>()?;
         Ok(ControlGroups { platform: platform.to_owned(), all })
@@ -108,8 +113,8 @@ impl ControlGroups {
     /// The operating system refuses; it grants no less than a hundredth of a processor.
     pub fn leave(&self, share: f64) -> io::Result<bool> {
         for group in &self.all {
-            if let Limit::Processors(most) = group.limit {
-                group.grant(most * share)?;
+            if let Limit::Processors { most, period } = group.limit {
+                group.grant(most * share, period)?;
                 return Ok(true);
             }
         }
@@ -154,12 +159,12 @@ impl ControlGroup {
         fs::write(&path, text).map_err(|cause| told("write", &path, cause))
     }
 
-    /// Writes a quota of so many processors.
-    fn grant(&self, processors: f64) -> io::Result<()> {
-        let quota = (processors * PERIOD).round();
+    /// Writes a quota of so many processors in each period.
+    fn grant(&self, processors: f64, period: f64) -> io::Result<()> {
+        let quota = (processors * period).round();
         match &self.groups {
             LimitGroups::First(_) => self.write("cpu.cfs_quota_us", quota.to_string()),
-            LimitGroups::Second(_) => self.write("cpu.max", format!("{quota} {PERIOD}")),
+            LimitGroups::Second(_) => self.write("cpu.max", format!("{quota} {period}")),
         }
     }
 
@@ -169,11 +174,11 @@ impl ControlGroup {
             if self.folder.join(name).exists() { self.write(name, text) } else { Ok(()) }
         };
         match (&self.groups, self.limit) {
-            (LimitGroups::First(_), Limit::Processors(most)) => {
-                self.write("cpu.cfs_period_us", PERIOD.to_string())?;
-                self.grant(most)
+            (LimitGroups::First(_), Limit::Processors { most, period }) => {
+                self.write("cpu.cfs_period_us", period.to_string())?;
+                self.grant(most, period)
             }
-            (LimitGroups::Second(_), Limit::Processors(most)) => self.grant(most),
+            (LimitGroups::Second(_), Limit::Processors { most, period }) => self.grant(most, period),
             (LimitGroups::First(_), Limit::Memory(most)) => {
                 self.write("memory.limit_in_bytes", most.to_string())?;
                 without_swap("memory.memsw.limit_in_bytes", most.to_string())
@@ -291,7 +296,7 @@ mod tests {
                 folder: folder.clone(),
                 limit,
             };
-            let limits = [Limit::Processors(0.25), Limit::Memory(1 << 28)];
+            let limits = [Limit::Processors { most: 0.25, period: 10_000.0 }, Limit::Memory(1 << 28)];
             let all = limits.map(group).into();
             let made = ControlGroups { platform: place.path().to_owned(), all }.make().unwrap();
             assert_eq!(
@@ -304,8 +309,8 @@ mod tests {
             texts
         };
         let names = ["cpu.cfs_period_us", "cpu.cfs_quota_us", "memory.limit_in_bytes"];
-        assert_eq!(texts(LimitGroups::First, &names), ["100000", "25000", "268435456"]);
-        assert_eq!(texts(LimitGroups::Second, &["cpu.max", "memory.max"]), ["25000 100000", "268435456"]);
+        assert_eq!(texts(LimitGroups::First, &names), ["10000", "2500", "268435456"]);
+        assert_eq!(texts(LimitGroups::Second, &["cpu.max", "memory.max"]), ["2500 10000", "268435456"]);
     }
 
     #[test]
@@ -320,7 +325,7 @@ mod tests {
             let mut groups =
                 ControlGroups { platform: folder.into(), all: vec![group(Limit::Memory(1 << 28))] };
             assert!(!groups.leave(0.25).unwrap(), "there is none");
-            groups.all.push(group(Limit::Processors(0.5)));
+            groups.all.push(group(Limit::Processors { most: 0.5, period: PERIOD }));
             for (share, text) in [0.25, 1.0].into_iter().zip(texts) {
                 assert!(groups.leave(share).unwrap());
                 assert_eq!(fs::read_to_string(folder.join(file)).unwrap(), text);

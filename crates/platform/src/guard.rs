@@ -27,6 +27,8 @@ pub struct Bounds {
     pub processors: Vec<usize>,
     /// What it may use at most, with all that it starts; needs `folder`.
     pub quota: QuotaPlan,
+    /// Bytes of data that each of its processes may have; `None` for any.
+    pub data: Option<u64>,
     /// The user that it runs as; `None` for ours.
     pub user: Option<String>,
     /// A folder that stays until the command has ended (see [`crate::folder`]).
@@ -35,6 +37,8 @@ pub struct Bounds {
     pub private: bool,
     /// Whether what it has started goes on once it has ended well: it may have started a platform.
     pub leaves: bool,
+    /// The file that is its standard input; `None` for an empty one.
+    pub input: Option<PathBuf>,
 }
 
 impl Bounds {
@@ -42,13 +46,17 @@ impl Bounds {
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let processors: Vec<String> = self.processors.iter().map(ToString::to_string).collect();
         let mut arguments: Vec<OsString> = vec!["--processors".into(), processors.join(",").into()];
-        let QuotaPlan { processors, memory } = self.quota;
+        let QuotaPlan { processors, memory, period } = self.quota;
+        let period = period.map(|period| period.0);
         arguments.extend(processors.iter().flat_map(|most| ["--quota".into(), most.to_string().into()]));
         arguments.extend(memory.iter().flat_map(|most| ["--memory".into(), most.to_string().into()]));
+        arguments.extend(period.iter().flat_map(|length| ["--period".into(), length.to_string().into()]));
+        arguments.extend(self.data.iter().flat_map(|most| ["--data".into(), most.to_string().into()]));
         arguments.extend(self.user.iter().flat_map(|user| ["--user".into(), user.into()]));
         arguments.extend(self.folder.iter().flat_map(|folder| ["--folder".into(), folder.into()]));
         arguments.extend(self.private.then(|| "--private".into()));
         arguments.extend(self.leaves.then(|| "--leaves".into()));
+        arguments.extend(self.input.iter().flat_map(|file| ["--input".into(), file.into()]));
         arguments
     }
 }
@@ -56,8 +64,7 @@ impl Bounds {
 /// A command of which [`Guarded::start`] makes a process.
 #[derive(Debug)]
 pub struct Call {
-    /// How its guard is started; what is set here, such as the environment, the command inherits. Its standard input is
-    /// empty.
+    /// How its guard is started; what is set here, such as the environment, the command inherits, but for standard input.
     pub guard: Command,
     command: Vec<String>,
 }
@@ -73,7 +80,7 @@ pub fn guarded(program: &Path, bounds: &Bounds, command: &[String]) -> Call {
 
 /// A command as the guard reads it: how many words it has, and the words, each with a zero byte behind it. It is no part of the
 /// guard's own command line, so that whoever looks for the command finds the command.
-fn spoken(command: &[String]) -> Vec<u8> {
+pub(crate) fn spoken(command: &[String]) -> Vec<u8> {
     let count = command.len().to_string();
     let words = std::iter::once(&count).chain(command);
     words.flat_map(|word| word.bytes().chain([0])).collect()

@@ -1,13 +1,18 @@
 //! Brings a platform up, checks its health, takes it down. A platform is data: what is started and how it is known
 //! to be up stands in its profile.
 
+mod balancers;
 mod certificate;
 mod clock;
+mod command;
+pub mod command_keeper;
 mod component;
 mod control_group;
+pub mod engine;
 mod environment;
 pub mod folder;
 mod free_port;
+mod fronts;
 pub mod guard;
 mod guarding;
 mod interruptible;
@@ -17,6 +22,7 @@ mod options;
 mod output;
 mod placeholders;
 mod precedence;
+mod quota_keeping;
 mod relays;
 mod replicas;
 mod reset;
@@ -27,6 +33,7 @@ pub mod supervise;
 mod tree;
 mod user;
 
+pub use command::{Commanded, check_commands};
 pub use component::is_installed;
 pub use interruptible::{pause, unless_stopped};
 pub use options::Options;
@@ -111,6 +118,16 @@ pub enum PlatformError {
         /// The end of its output.
         log: String,
     },
+    /// What brings the platform up failed.
+    #[error("`{command}`, which brings the platform up, {what}{log}")]
+    Up {
+        /// The command.
+        command: String,
+        /// What it did in place of bringing it up.
+        what: String,
+        /// The end of what it said on standard error, introduced; empty where it was not begun.
+        log: String,
+    },
     /// The command that resets the platform failed.
     #[error("the platform was not reset by `{command}`: {what}")]
     Reset {
@@ -119,11 +136,13 @@ pub enum PlatformError {
         /// Why.
         what: String,
     },
-    /// The platform was reset and did not come back.
-    #[error("the platform at {address} did not accept connections within {seconds} s after it was reset")]
+    /// The platform was reset or brought up, and nobody can connect to it.
+    #[error("the platform at {address} did not accept connections within {seconds} s after it was {done}")]
     NotBack {
         /// Where.
         address: std::net::SocketAddr,
+        /// What was done with it.
+        done: &'static str,
         /// How long was waited.
         seconds: u64,
     },

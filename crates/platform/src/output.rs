@@ -30,6 +30,19 @@ pub(crate) fn first_line(log: &Path) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
+/// The end of a file, at most so many bytes of it; nothing where it cannot be read.
+pub(crate) fn end_of(path: &Path, most: u64) -> String {
+    let read = || {
+        let mut file = File::open(path)?;
+        let before = file.metadata()?.len().saturating_sub(most);
+        file.seek(SeekFrom::Start(before))?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    read().unwrap_or_default()
+}
+
 /// At most some thousand bytes from one end of a file, without what is left of a line that began before them.
 fn excerpt(path: &Path, from_end: bool) -> String {
     let read = || {

@@ -12,7 +12,7 @@ pub struct Placeholders {
     program: PathBuf,
     /// At which all find each component.
     ports: BTreeMap<String, u16>,
-    /// At which components with a relay before them listen themselves, each replica at one.
+    /// At which components with something before them listen themselves, each replica at one.
     behind: BTreeMap<String, Vec<u16>>,
     /// The ports of the component that is told something, which of its replicas it is, and its folder where it has one of its own.
     own: BTreeSet<String>,
@@ -56,18 +56,18 @@ impl Placeholders {
         free_port(|port| self.ports.values().chain(self.behind.values().flatten()).any(|&own| own == port))
     }
 
-    /// Puts a relay before the port of that name, and so many replicas behind it.
-    pub fn put_behind_relay(&mut self, name: &str, replicas: usize) -> std::io::Result<()> {
+    /// Lets something stand before the port of that name, and so many replicas behind it.
+    pub fn put_behind_front(&mut self, name: &str, replicas: usize) -> std::io::Result<()> {
         self.port(name)?;
-        while self.behind_relay(name).len() < replicas {
+        while self.behind_front(name).len() < replicas {
             let port = self.free()?;
             self.behind.entry(name.to_owned()).or_default().push(port);
         }
         Ok(())
     }
 
-    /// The ports behind the relay that stands before the port of that name: one for each replica, none without a relay.
-    pub fn behind_relay(&self, name: &str) -> &[u16] {
+    /// The ports behind what stands before the port of that name: one for each replica, none where nothing stands there.
+    pub fn behind_front(&self, name: &str) -> &[u16] {
         self.behind.get(name).map_or(&[], Vec::as_slice)
     }
 
@@ -180,11 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_relay_a_component_alone_knows_its_own_port() {
+    fn behind_what_stands_before_it_a_component_alone_knows_its_own_port() {
         let mut placeholders = Placeholders::new(Path::new("/d"));
         let public = placeholders.port("m").unwrap();
-        placeholders.put_behind_relay("m", 2).unwrap();
-        let [behind, second] = placeholders.behind_relay("m") else { panic!("{placeholders:?}") };
+        placeholders.put_behind_front("m", 2).unwrap();
+        let [behind, second] = placeholders.behind_front("m") else { panic!("{placeholders:?}") };
         let (behind, second) = (*behind, *second);
         assert!(public != behind && behind != second && public != second);
         assert_eq!(placeholders.fill("{port:m}").unwrap(), public.to_string());

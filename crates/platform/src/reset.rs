@@ -60,16 +60,16 @@ fn await_end(
     Ok(None)
 }
 
-/// Waits until a platform that was reset accepts connections again.
+/// Waits until a platform accepts connections with which that was `done`: it was reset, or brought up.
 ///
 /// # Errors
 /// It does not within five minutes; the user stopped the run.
-pub fn await_return(address: SocketAddr, options: &Options) -> Result<(), PlatformError> {
+pub fn await_return(address: SocketAddr, done: &'static str, options: &Options) -> Result<(), PlatformError> {
     let begin = Instant::now();
     let accepts = move || TcpStream::connect_timeout(&address, ATTEMPT).is_ok();
     while !unless_stopped(&options.stop, accepts).ok_or(PlatformError::Interrupted)? {
         if begin.elapsed() >= PATIENCE {
-            return Err(PlatformError::NotBack { address, seconds: PATIENCE.as_secs() });
+            return Err(PlatformError::NotBack { address, done, seconds: PATIENCE.as_secs() });
         }
         if !pause(&options.stop, PAUSE) {
             return Err(PlatformError::Interrupted);
@@ -100,7 +100,7 @@ mod tests {
             mqtt5: false,
             stop: Arc::clone(&stop),
         };
-        let waiting = std::thread::spawn(move || await_return(address, &options));
+        let waiting = std::thread::spawn(move || await_return(address, "reset", &options));
         std::thread::sleep(Duration::from_millis(200));
         stop.store(true, Ordering::Relaxed);
         let begin = Instant::now();

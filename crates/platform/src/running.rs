@@ -3,13 +3,14 @@
 use crate::PlatformError;
 use crate::component::{GRACE, Running};
 use crate::folder::Folder;
+use crate::fronts;
 use crate::interruptible::unless_stopped;
 use crate::line::{How, Request, Slowdown};
 use crate::occupier::{Occupation, Occupier, all_processors};
 use crate::options::Options;
 use crate::output::{last_lines, last_words};
 use crate::placeholders::Placeholders;
-use crate::relays::{self, RelayOf};
+use crate::relays::RelayOf;
 use crate::replicas;
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Dose, Means, Order, Slowable};
@@ -125,7 +126,7 @@ impl Planned {
         let dir =
             Folder::fresh(&options.program).map_err(|error| wrong(format!("no folder for it: {error}")))?;
         let mut placeholders = Placeholders::new(dir.path());
-        relays::find_ports(plan, &mut placeholders)
+        fronts::find_ports(plan, &mut placeholders)
             .map_err(|error| wrong(format!("no free port: {error}")))?;
         for component in &plan.profile.components {
             let named = component.texts().try_for_each(|text| placeholders.fill(text).map(drop));
@@ -148,13 +149,13 @@ impl Planned {
                 let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
                 let ports = start.1.ports().iter().flat_map(|(name, port)| {
                     let owner = owner(name);
-                    let behind = start.1.behind_relay(name);
+                    let behind = start.1.behind_front(name);
                     if behind.is_empty() {
                         return vec![(owner, at(*port))];
                     }
                     let replica = |(place, &port)| (replicas::name(&owner, place, behind.len()), at(port));
                     let mut all: Vec<_> = behind.iter().enumerate().map(replica).collect();
-                    all.insert(0, (relays::name(&owner, name), at(*port)));
+                    all.insert(0, (fronts::name(plan, &owner, name), at(*port)));
                     all
                 });
                 ports.collect()
@@ -182,6 +183,22 @@ impl Planned {
             Planned::ToStart(start) => Platform::start_all(plan, options, start.0, start.1),
         }
     }
+}
+
+/// How a component is started, on the processors that the scenario gives it.
+fn bound(plan: &PlatformPlan, component: &Component, options: &Options) -> Result<Options, PlatformError> {
+    let Some(own) = plan.processors.get(&component.name) else { return Ok(options.clone()) };
+    let all = if options.processors.is_empty() { all_processors() } else { options.processors.clone() };
+    let list =
+        |processors: &[usize]| processors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if own.iter().any(|processor| !all.contains(processor)) {
+        return Err(PlatformError::Start {
+            component: component.name.clone(),
+            what: format!("cannot bind it to the processors {} (platform.processors)", list(own)),
+            cause: std::io::Error::other(format!("the platform may run on {} (load.processors)", list(&all))),
+        });
+    }
+    Ok(Options { processors: own.clone(), ..options.clone() })
 }
 
 fn facts(plan: &PlatformPlan) -> BTreeMap<String, String> {
@@ -241,22 +258,28 @@ impl Platform {
         let mut device_port = None;
         for component in &plan.profile.components {
             let quota = plan.quotas.get(&component.name).copied().unwrap_or_default();
+            let bound = bound(plan, component, options)?;
             for (place, replica) in replicas::of(plan, component).into_iter().enumerate() {
                 let ports = component.named_ports().map(|(_, port)| port);
                 placeholders.speak_to(ports, place, replica.own_folder.as_deref());
-                platform.start(&replica.component, dir.path(), &mut placeholders, quota, options)?;
+                platform.start(&replica.component, dir.path(), &mut placeholders, quota, &bound)?;
             }
             let running = platform.components.last();
             if let Some(version) = running.and_then(|running| running.version(dir.path(), options)) {
                 platform.facts.insert(format!("{} version", component.name), version);
             }
-            placeholders.speak_to_others();
-            for relay in relays::before(plan, component, dir.path(), &placeholders) {
-                platform.start(&relay, dir.path(), &mut placeholders, QuotaPlan::default(), options)?;
-                if let Some(running) = platform.components.last_mut() {
+            for front in fronts::before(plan, component, dir.path(), &placeholders) {
+                placeholders.speak_to(std::iter::empty(), 0, front.own_folder.as_deref());
+                let quota = QuotaPlan::default();
+                platform.start(&front.component, dir.path(), &mut placeholders, quota, options)?;
+                let Some(running) = platform.components.last_mut() else { continue };
+                if front.is_relay {
                     running.relay = Some(RelayOf::new(&component.name, dir.path(), running.ready_port));
+                } else if let Some(version) = running.version(dir.path(), options) {
+                    platform.facts.insert(format!("balancer before {} version", component.name), version);
                 }
             }
+            placeholders.speak_to_others();
             let version_5 = component.mqtt5_port.as_ref();
             let version_5 = version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt);
             if let Some(name) = version_5.or(component.port(protocol)) {
@@ -266,11 +289,23 @@ impl Platform {
         for relay in &plan.relays {
             platform.facts.insert(format!("relay before {}", relay.component), relay.in_words());
         }
+        for balancer in &plan.balancers {
+            platform.facts.insert(format!("balancer before {}", balancer.component), balancer.in_words());
+        }
         for (component, count) in &plan.replicas {
             platform.facts.insert(format!("replicas of {component}"), count.to_string());
         }
         for (component, quota) in &plan.quotas {
-            platform.facts.insert(format!("quota of {component}"), quota.to_string());
+            // All replicas have it in the same way.
+            let first = replicas::name(component, 0, plan.replicas_of(component));
+            let running = platform.components.iter().find(|running| running.name == first);
+            let kept = running.and_then(|running| running.quota_kept.as_ref());
+            let kept = kept.map(|kept| format!(", {kept}")).unwrap_or_default();
+            platform.facts.insert(format!("quota of {component}"), format!("{quota}{kept}"));
+        }
+        for (component, processors) in &plan.processors {
+            let list: Vec<String> = processors.iter().map(ToString::to_string).collect();
+            platform.facts.insert(format!("processors of {component}"), list.join(", "));
         }
         if let Some(name) = &plan.roles.device.port {
             device_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
@@ -467,7 +502,7 @@ impl Platform {
         None
     }
 
-    /// The components that can be slowed, in the order in which they were started. Relays are none.
+    /// The components that can be slowed, in the order in which they were started: load balancers, too, but no relays.
     pub fn slowable(&self) -> Vec<Slowable> {
         if let Some(simulation) = &self.simulation {
             return simulation.slowable();

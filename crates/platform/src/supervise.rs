@@ -23,6 +23,7 @@ use rustix::process::{
     kill_process_group, set_child_subreaper, set_parent_process_death_signal, setrlimit, umask, wait,
 };
 use rustix::thread::{CpuSet, sched_setaffinity, set_thread_gid, set_thread_groups, set_thread_uid};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -64,7 +65,9 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     let made = control_groups.make()?;
     let mut call = Command::new(program);
     call.args(["guard", "become", "--parent", &std::process::id().to_string()]).args(bounds.arguments());
-    let child = call.arg("--").args(command).stdin(Stdio::null()).process_group(0).spawn()?;
+    let input = bounds.input.as_deref().map(File::open).transpose()?;
+    let input = input.map_or_else(Stdio::null, Stdio::from);
+    let child = call.arg("--").args(command).stdin(input).process_group(0).spawn()?;
     tell(Told::Started(child.id() as i32));
     let slowing = Arc::new(Slowing::new(Arc::clone(&control_groups)));
     let carried_out = Arc::clone(&slowing);
@@ -146,6 +149,9 @@ fn prepare(parent: i32, bounds: &Bounds, command: &[String]) -> io::Result<Comma
         let mut set = CpuSet::new();
         bounds.processors.iter().for_each(|&processor| set.set(processor));
         sched_setaffinity(None, &set)?;
+    }
+    if let Some(most) = bounds.data {
+        setrlimit(Resource::Data, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
     // Before the change of user, who may not.
     if let Some(guard) = Pid::from_raw(parent) {

@@ -1,14 +1,19 @@
 //! The runs of a matrix in the terminal, as Markdown, as CSV and as JSON; the page with its charts is [`crate::html::sweep`].
 
+pub(crate) mod configurations;
+
 use crate::csv;
 use crate::plain;
-use crate::text::{WIDTH, count, floor_percent, rate, time, wrapped};
-use plimsoll_analysis::sweep::{Cell, Measured, Quantity, RunOfCell, Sweep};
+use crate::text::{WIDTH, count, floor_percent, hanging, rate, time, wrapped};
+use plimsoll_analysis::sweep::{Axis, Cell, Measured, Quantity, RunOfCell, Sweep};
 use plimsoll_model::Validity;
 use plimsoll_model::text::one_line;
 
 /// What the terminal shows; the rest is in the page and the files.
-const SHOWN: [Quantity; 5] = [
+const SHOWN: [Quantity; 8] = [
+    Quantity::LoadLine,
+    Quantity::Cost,
+    Quantity::LoadLinePerCost,
     Quantity::Throughput,
     Quantity::Done,
     Quantity::PublishTimeMedian,
@@ -16,6 +21,8 @@ const SHOWN: [Quantity; 5] = [
     Quantity::SubscribeTimeP99,
 ];
 
+/// Most sentences of a kind in the terminal.
+const MOST_SENTENCES: usize = 12;
 /// Most characters of a value in tables and charts.
 const LABEL: usize = 32;
 /// Most characters of the name of a curve, which has a value of each axis.
@@ -44,6 +51,18 @@ pub fn terminal(sweep: &Sweep) -> String {
         out += &tables(sweep, quantity);
         out.push('\n');
     }
+    for (part, sentences) in configurations::parts(sweep) {
+        out += &format!("{}\n", part.title());
+        for sentence in sentences.iter().take(MOST_SENTENCES) {
+            out += &hanging("  ", sentence, "    ").join("\n");
+            out.push('\n');
+        }
+        let more = sentences.len().saturating_sub(MOST_SENTENCES);
+        if more > 0 {
+            out += &format!("  and {more} more, which the page has\n");
+        }
+        out.push('\n');
+    }
     for note in &sweep.notes {
         out += &wrapped(note, "").join("\n");
         out.push('\n');
@@ -57,7 +76,7 @@ pub fn markdown(sweep: &Sweep) -> String {
     let head = foot(sweep);
     for quantity in measured(sweep) {
         let curves = plain::markdown(&curves_name(sweep));
-        out += &format!("**{}**, by {}\n\n| {curves} |", heading(quantity), axis_name(sweep));
+        out += &format!("**{}**, by {}\n\n| {curves} |", heading(sweep, quantity), axis_name(sweep));
         head.iter().for_each(|value| out += &format!(" {} |", plain::markdown(value)));
         out += &format!("\n|---|{}\n", "---|".repeat(head.len()));
         for (common, cells) in sweep.curves() {
@@ -74,6 +93,11 @@ pub fn markdown(sweep: &Sweep) -> String {
         }
         out.push('\n');
     }
+    for (part, sentences) in configurations::parts(sweep) {
+        out += &format!("**{}**\n\n", part.title());
+        sentences.iter().for_each(|sentence| out += &format!("- {}\n", plain::markdown(sentence)));
+        out.push('\n');
+    }
     sweep.notes.iter().for_each(|note| out += &format!("{note}\n"));
     out
 }
@@ -81,7 +105,8 @@ pub fn markdown(sweep: &Sweep) -> String {
 /// The sweep as comma-separated values: a row for each quantity of each combination, with its unit.
 pub fn csv(sweep: &Sweep) -> String {
     let mut header: Vec<String> = sweep.axes.iter().map(|axis| axis.key.clone()).collect();
-    let columns = ["quantity", "unit", "runs", "mean", "ci95_lo", "ci95_hi", "predicted", "run_ids"];
+    let columns =
+        ["quantity", "unit", "runs", "at_least", "mean", "ci95_lo", "ci95_hi", "predicted", "run_ids"];
     header.extend(columns.map(str::to_owned));
     let mut out = csv::row(header);
     for cell in &sweep.cells {
@@ -94,8 +119,12 @@ pub fn csv(sweep: &Sweep) -> String {
             let predicted = cell.predicted.filter(|_| measured.quantity == Quantity::Throughput);
             row.extend([
                 measured.quantity.name().to_owned(),
-                measured.quantity.unit().to_owned(),
+                match measured.quantity.unit() {
+                    "" => unit(sweep, measured.quantity).unwrap_or_default(),
+                    unit => unit.to_owned(),
+                },
                 measured.values.len().to_string(),
+                measured.at_least.to_string(),
                 measured.mean.to_string(),
                 csv::optional(measured.ci95.map(|[low, _]| low)),
                 csv::optional(measured.ci95.map(|[_, high]| high)),
@@ -134,6 +163,21 @@ pub(crate) fn curve_name(sweep: &Sweep, common: &[usize]) -> String {
     sweep.values_of(common).into_iter().map(label).collect::<Vec<_>>().join(" / ")
 }
 
+/// What a combination is called: the values of all that varies, but for one axis that is not named.
+pub(crate) fn combination(sweep: &Sweep, position: &[usize], but: Option<usize>) -> String {
+    let varying = sweep.axes.iter().zip(position).enumerate();
+    let varying = varying.filter(|(index, (axis, _))| axis.values.len() > 1 && Some(*index) != but);
+    let named = varying.filter_map(|(_, (axis, place))| {
+        Some(format!("{} {}", label(axis.name()), label(axis.values.get(*place)?)))
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
+
+/// The key of an axis, where the platform is what a reader thinks of first.
+pub(crate) fn key(axis: &Axis) -> String {
+    label(axis.key.strip_prefix("platform.").unwrap_or(&axis.key))
+}
+
 /// The values along the foot.
 pub(crate) fn foot(sweep: &Sweep) -> Vec<String> {
     let axis = sweep.axes.get(sweep.along);
@@ -146,29 +190,59 @@ pub(crate) fn at<'a>(cells: &[&'a Cell], sweep: &Sweep, place: usize) -> Option<
 }
 
 /// A quantity over its values: times and shares have their units beside each value.
-pub(crate) fn heading(quantity: Quantity) -> String {
+pub(crate) fn heading(sweep: &Sweep, quantity: Quantity) -> String {
+    match unit(sweep, quantity) {
+        Some(unit) => format!("{} ({unit})", quantity.name()),
+        None => quantity.name().to_owned(),
+    }
+}
+
+/// The unit of values that stand without one; `None` of those that have it beside them.
+pub(crate) fn unit(sweep: &Sweep, quantity: Quantity) -> Option<String> {
+    let of_line = sweep.line_unit.as_deref().unwrap_or_default();
+    let worth = sweep.worth.as_ref();
     match quantity {
-        Quantity::Throughput => format!("{} (operations/s)", quantity.name()),
-        _ => quantity.name().to_owned(),
+        Quantity::LoadLine => Some(of_line.to_owned()),
+        Quantity::LoadLinePerCost => Some(format!("{of_line} for each {}", label(&worth?.currency))),
+        Quantity::Cost => worth.map(|worth| format!("{} a {}", label(&worth.currency), label(&worth.per))),
+        Quantity::Throughput => Some("operations/s".to_owned()),
+        _ => None,
     }
 }
 
 /// A value for people.
 pub(crate) fn shown(quantity: Quantity, value: f64) -> String {
     match quantity {
-        Quantity::Throughput => rate(if value >= 10.0 { value.round() } else { value }),
+        Quantity::LoadLine | Quantity::Throughput => rate(if value >= 10.0 { value.round() } else { value }),
+        Quantity::LoadLinePerCost => rate(value),
+        Quantity::Cost => money(value),
         Quantity::Done => format!("{} %", floor_percent(value)),
         _ => time(Some(value)),
     }
 }
 
+/// An amount of money, without its currency.
+pub(crate) fn money(amount: f64) -> String {
+    format!("{amount:.2}")
+}
+
+/// A mean; that of runs of which some may have sustained more is a bound.
+pub(crate) fn mean(measured: &Measured) -> String {
+    let sign = if measured.at_least { "\u{2265} " } else { "" };
+    format!("{sign}{}", shown(measured.quantity, measured.mean))
+}
+
 /// A mean and half of its interval, in one unit.
 fn with_interval(measured: &Measured) -> String {
-    let mean = shown(measured.quantity, measured.mean);
+    let mean = mean(measured);
     let Some([low, high]) = measured.ci95 else { return mean };
     let half = (high - low) / 2.0;
     match measured.quantity {
-        Quantity::Throughput => format!("{mean} ± {}", rate(if half >= 10.0 { half.round() } else { half })),
+        Quantity::LoadLine | Quantity::Throughput => {
+            format!("{mean} ± {}", rate(if half >= 10.0 { half.round() } else { half }))
+        }
+        Quantity::LoadLinePerCost => format!("{mean} ± {}", rate(half)),
+        Quantity::Cost => mean,
         Quantity::Done => format!("{mean} ± {:.2}", (half * 1e4).ceil() / 100.0),
         _ => format!("{mean} ± {}", time(Some(half))),
     }
@@ -185,10 +259,7 @@ fn tables(sweep: &Sweep, quantity: Quantity) -> String {
         .into_iter()
         .enumerate()
         .map(|(place, value)| {
-            let of = |cells: &[&Cell]| {
-                let measured = at(cells, sweep, place)?.measured(quantity)?;
-                Some(shown(quantity, measured.mean))
-            };
+            let of = |cells: &[&Cell]| at(cells, sweep, place)?.measured(quantity).map(mean);
             let cells = curves.iter().map(|(_, cells)| of(cells).unwrap_or_else(|| "-".into()));
             std::iter::once(value).chain(cells).collect()
         })
@@ -204,7 +275,7 @@ fn tables(sweep: &Sweep, quantity: Quantity) -> String {
         });
         let (piece, after) = rest.split_at(fits.count().max(1));
         rest = after;
-        out += &format!("{}, by {}\n", heading(quantity), axis_name(sweep));
+        out += &format!("{}, by {}\n", heading(sweep, quantity), axis_name(sweep));
         for (line, name) in std::iter::once(&head).chain(&names).enumerate() {
             let mut text = format!("{name:<first$}");
             for column in piece {
@@ -221,8 +292,12 @@ fn tables(sweep: &Sweep, quantity: Quantity) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use plimsoll_analysis::cost::CostSummary;
+    use plimsoll_analysis::headroom::Headroom;
     use plimsoll_analysis::level::LevelSummary;
-    use plimsoll_analysis::sweep::{Axis, Origin, Taken};
+    use plimsoll_analysis::limits::{Limit, LimitKind};
+    use plimsoll_analysis::load_line::LoadLine;
+    use plimsoll_analysis::sweep::{Origin, Taken};
     use plimsoll_analysis::time_summary::TimeSummary;
     use plimsoll_model::Metric;
     use plimsoll_model::Verdict;
@@ -252,6 +327,11 @@ pub(crate) mod tests {
                 finished: true,
                 ..LevelSummary::default()
             }),
+            line: None,
+            demanded: None,
+            limits: Vec::new(),
+            cost: None,
+            headroom: None,
         };
         let origin = Origin {
             plimsoll: "0.1.0".into(),
@@ -272,6 +352,60 @@ pub(crate) mod tests {
             cell.bound_by = Some("the pool".into());
         }
         sweep
+    }
+
+    /// One key with three values, each run twice, with load lines, limits and prices.
+    pub(crate) fn priced() -> Sweep {
+        let axes = vec![Axis {
+            key: "platform.replicas.worker".into(),
+            values: ["1", "2", "4"].map(str::to_owned).to_vec(),
+        }];
+        let taken = |place: usize, rate: f64, limit: &str| {
+            let line = LoadLine {
+                rate: Some(rate),
+                devices: None,
+                connect_rate: None,
+                level: 1,
+                at_least: place == 2,
+                below: (place < 2).then_some(rate * 1.05),
+                at_most: None,
+                limited_by: None,
+                next_level: None,
+            };
+            let limit = Limit {
+                component: Some(limit.to_owned()),
+                components: Vec::new(),
+                kind: LimitKind::Quota,
+                evidence: Vec::new(),
+                elasticity: None,
+            };
+            let total = 100.0 * (place + 1) as f64;
+            let cost = CostSummary {
+                currency: "USD".into(),
+                per: "month".into(),
+                total,
+                priced: Vec::new(),
+                unpriced: vec!["agent".into()],
+                load_line_per_cost: Some(rate / total),
+            };
+            let level = LevelSummary { index: 1, finished: true, ..LevelSummary::default() };
+            Taken {
+                position: vec![place],
+                run: format!("{place}"),
+                verdict: Verdict::Met,
+                level: Some(level),
+                line: Some(line),
+                demanded: Some(1500.0),
+                limits: vec![limit],
+                cost: Some(cost),
+                headroom: Some(Headroom { component: "worker".into(), used: 0.9, next: None }),
+            }
+        };
+        let runs = [(0, 1000.0, "worker"), (1, 2000.0, "worker"), (2, 2100.0, "database")];
+        let runs = runs
+            .iter()
+            .flat_map(|(place, rate, limit)| [taken(*place, *rate, limit), taken(*place, rate + 2.0, limit)]);
+        Sweep::of("workers", Origin::default(), axes, &runs.collect::<Vec<_>>())
     }
 
     #[test]
@@ -295,10 +429,13 @@ pub(crate) mod tests {
         assert_eq!(
             told.lines().next(),
             Some(
-                "platform.with.handler,gateway.delay,quantity,unit,runs,mean,ci95_lo,ci95_hi,predicted,run_ids"
+                "platform.with.handler,gateway.delay,quantity,unit,runs,at_least,mean,ci95_lo,ci95_hi,predicted,run_ids"
             )
         );
-        assert!(told.lines().any(|line| line.starts_with("serial,0ms,throughput,1/s,2,1010,")), "{told}");
+        assert!(
+            told.lines().any(|line| line.starts_with("serial,0ms,throughput,1/s,2,false,1010,")),
+            "{told}"
+        );
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json(&sweep())).unwrap()["along"], 1);
     }
 

@@ -7,6 +7,7 @@ use crate::token::TokenError;
 use plimsoll_load::engine::EngineError;
 use plimsoll_model::record::DeathRecord;
 use plimsoll_platform::PlatformError;
+use plimsoll_scenario::Diagnostics;
 use plimsoll_scenario::plan::RelayPlan;
 use plimsoll_store::StoreError;
 
@@ -15,6 +16,12 @@ use plimsoll_store::StoreError;
 pub enum Failure {
     #[error(transparent)]
     Platform(#[from] PlatformError),
+    /// What was printed when the platform was brought up.
+    #[error("the platform that was brought up does not fit the scenario:\n{0}")]
+    Unfit(Diagnostics),
+    /// This host forbids the run, now that it is known where the platform is.
+    #[error("{0}")]
+    Host(String),
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]

@@ -43,7 +43,7 @@ pub fn new_run(
             command: options.command.clone(),
             host,
             platform: platform_facts(plan),
-            profile: plan.platform.profile.source.clone(),
+            profile: plan.platform.source(),
             placement: placement.facts(),
             clock_epoch: None,
             wall_epoch: None,
@@ -89,6 +89,7 @@ pub fn terms(plan: &Plan) -> Terms {
         devices: plan.all_devices(),
         subscribers: plan.all_subscribers(),
         objectives: plan.objectives.clone(),
+        cost: plan.cost.clone(),
         populations,
         ..terms.unwrap_or_default()
     }
@@ -129,6 +130,8 @@ fn terms_of(plan: &Plan, run: &Plan) -> Terms {
         repeats_lost: roles.device.request.as_ref().is_some_and(|request| request.retry_lost),
         several_filters: plan.subscribers.filters.len() > 1,
         persistent: plan.mqtt.session.expiry.is_some(),
+        // What a platform costs is said of the whole run.
+        cost: None,
         levels: run.load.levels.len() as u16,
         precision: run.load.precision,
         search: run.load.search,
@@ -144,13 +147,17 @@ fn terms_of(plan: &Plan, run: &Plan) -> Terms {
 /// In which state the run found the platform.
 pub fn state_facts(plan: &Plan) -> BTreeMap<String, String> {
     let state = &plan.platform.state;
-    let found = match (plan.platform.profile.components.is_empty(), state.reset, state.command.as_slice()) {
+    let brought_up = plan.platform.command.as_ref();
+    let brought_up =
+        brought_up.map(|command| format!("brought up for this run, by `{}`", command.up.join(" ")));
+    let found = || match (plan.platform.profile.components.is_empty(), state.reset, state.command.as_slice())
+    {
         (false, ..) => "started fresh for this run".to_owned(),
         (true, false, _) => "as it was found; earlier runs may have left something".to_owned(),
         (true, true, []) => "reset before this run, by the profile's steps".to_owned(),
         (true, true, command) => format!("reset before this run, by `{}`", command.join(" ")),
     };
-    let mut facts = BTreeMap::from([("state".to_owned(), found)]);
+    let mut facts = BTreeMap::from([("state".to_owned(), brought_up.unwrap_or_else(found))]);
     if state.preload > 0 {
         facts.insert("preloaded".into(), format!("{} items", state.preload));
     }
@@ -175,5 +182,11 @@ fn platform_facts(plan: &Plan) -> BTreeMap<String, String> {
         ("protocol".to_owned(), protocols(plan)),
     ]);
     facts.extend(profile.limits.iter().map(|(name, value)| (format!("limit: {name}"), value.clone())));
+    for balancer in plan.platform.balancers.iter().map(|own| &own.balancer) {
+        let of = |(name, value): (&String, &String)| {
+            (format!("limit of {}: {name}", balancer.name), value.clone())
+        };
+        facts.extend(balancer.limits.iter().map(of));
+    }
     facts
 }

@@ -5,6 +5,7 @@
 //! after level with a [`watch`] that stores what is measured as it comes, and takes everything down whatever happens.
 
 mod awake;
+mod bringing_up;
 pub mod capturing;
 pub mod comparison;
 mod controller;
@@ -38,6 +39,7 @@ pub use live::Live;
 pub use placement::Placement;
 pub use so_far::SoFar;
 
+use bringing_up::Brought;
 use controller::{ControllerError, Scene, Sessions};
 use failure::Failure;
 use plimsoll_analysis::dissection::Ledger;
@@ -142,6 +144,14 @@ pub fn check_certificates(plan: &Plan) -> Result<(), String> {
     })
 }
 
+/// Finds out whether the commands or the engine can be run that bring the plan's platform up and take it down, before either is.
+///
+/// # Errors
+/// What is wrong with them, for people.
+pub fn check_commands(plan: &Plan) -> Result<(), String> {
+    plan.platform.command.as_ref().map_or(Ok(()), plimsoll_platform::check_commands)
+}
+
 /// Runs the plan.
 ///
 /// # Errors
@@ -159,33 +169,48 @@ fn run_and_store(
     options: &Options,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, RunError> {
-    let is_simulated = plan.platform.profile.simulated.is_some();
-    let mut checks = if is_simulated { Vec::new() } else { examine_host(plan) };
-    for plan in plan.with_devices() {
-        checks.extend(plan.oversize().map(preflight::oversize));
-        checks.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
-        checks.extend(plan.unreached_by_queries().map(preflight::unreached_by_queries));
+    let mut checks = examine(plan);
+    if let Some(problem) = problem(&checks) {
+        return Err(RunError::Host(problem));
     }
-    if let Some(problem) = checks.iter().find(|check| check.severity == Severity::Problem) {
-        return Err(RunError::Host(problem.to_string()));
+    let id = identity::new_run_id();
+    let mut brought = Brought::of(plan, id, options, progress);
+    if plan.platform.command.is_some() {
+        // Only now is it known where the platform is.
+        checks = examine(&brought.plan);
+        brought.failure = brought.failure.take().or_else(|| problem(&checks).map(Failure::Host));
     }
+    let plan = &Arc::clone(&brought.plan);
     let warnings: Vec<_> = checks.into_iter().filter(|check| check.severity == Severity::Warning).collect();
     warnings.iter().for_each(|warning| progress.warned(warning));
     let placement = Placement::choose(plan);
-    let id = identity::new_run_id();
-    let new_run = identity::new_run(plan, id, options, &placement, &warnings);
-    let mut writer = RunWriter::begin(&options.store, &new_run, &options.stop).map_err(|error| {
+    let secrets = Secrets::of(plan);
+    let mut new_run = identity::new_run(plan, id, options, &placement, &warnings);
+    let facts = std::mem::take(&mut brought.facts);
+    new_run.provenance.platform.extend(facts.into_iter().map(|(name, fact)| (name, secrets.hide(&fact))));
+    let begun = RunWriter::begin(&options.store, &new_run, &options.stop);
+    if begun.is_err() {
+        warn_of_what_is_left(brought.take_down(progress), &secrets, progress);
+    }
+    let mut writer = begun.map_err(|error| {
         let stopped = error.is_busy() && options.stop.load(Ordering::Relaxed);
         if stopped { RunError::Interrupted } else { error.into() }
     })?;
     options.live.iter().for_each(|live| live.begin(&plan.name, &id.to_string()));
-    let performed = perform(plan, id, &placement, options, &mut writer, progress);
+    let performed = match brought.failure.take() {
+        None => perform(plan, id, &placement, options, &mut writer, &mut brought, progress),
+        Some(failure) => Err(failure),
+    };
+    let left = warn_of_what_is_left(brought.take_down(progress), &secrets, progress);
+    // What was measured is worth more than what was left behind, which the result says.
+    let noted = left.map_or(Ok(()), |left| writer.add_note(left));
     let ended = match performed {
         Ok(end) => writer.end(&end),
         Err(Failure::Store(error)) => Err(error),
         Err(failure) if failure.is_interruption() => writer.end(&RunEnd::Interrupted),
-        Err(failure) => writer.end(&RunEnd::Failed(Secrets::of(plan).hide(&failure.to_string()))),
+        Err(failure) => writer.end(&RunEnd::Failed(secrets.hide(&failure.to_string()))),
     };
+    let ended = ended.and(noted);
     let read = || writer.reader().run(&id.to_string());
     let record = match ended {
         Ok(()) => read()?,
@@ -198,6 +223,34 @@ fn run_and_store(
     };
     let summary = plimsoll_analysis::summarize(&record);
     Ok(Outcome { record, summary })
+}
+
+/// What forbids the run or may spoil it: limits of this host, and what the plan wants.
+fn examine(plan: &Plan) -> Vec<HostCheck> {
+    let is_simulated = plan.platform.profile.simulated.is_some();
+    let mut checks = if is_simulated { Vec::new() } else { examine_host(plan) };
+    for plan in plan.with_devices() {
+        checks.extend(plan.oversize().map(preflight::oversize));
+        checks.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
+        checks.extend(plan.unreached_by_queries().map(preflight::unreached_by_queries));
+    }
+    checks
+}
+
+/// The first of them that forbids the run.
+fn problem(checks: &[HostCheck]) -> Option<String> {
+    checks.iter().find(|check| check.severity == Severity::Problem).map(ToString::to_string)
+}
+
+/// Says that a platform was not taken down; what is said, without secrets.
+fn warn_of_what_is_left(
+    left: Option<String>,
+    secrets: &Secrets,
+    progress: &mut dyn Progress,
+) -> Option<String> {
+    let left = secrets.hide(&left?);
+    progress.warned(&HostCheck::warning("platform", left.clone(), ""));
+    Some(left)
 }
 
 /// What this host allows, after what can be raised without anybody's leave was raised. Nothing is tried: that takes time,
@@ -214,6 +267,7 @@ fn perform(
     placement: &Placement,
     options: &Options,
     writer: &mut RunWriter,
+    brought: &mut Brought,
     progress: &mut dyn Progress,
 ) -> Result<RunEnd, Failure> {
     let platform_options = plimsoll_platform::Options {
@@ -227,7 +281,9 @@ fn perform(
         progress.step(&format!("resetting the platform: {}", state.command.join(" ")));
         plimsoll_platform::reset(&state.command, &platform_options)?;
     }
-    progress.step(&format!("bringing up {}", plan.platform.profile.name));
+    if plan.platform.command.is_none() {
+        progress.step(&format!("bringing up {}", plan.platform.profile.name));
+    }
     let planned = Planned::of(&plan.platform, plan.seed, &platform_options)?;
     let listens = plan.populations().any(|plan| plan.platform.roles.listener.is_some());
     let mut servers = planned.ports(&plan.platform);
@@ -238,9 +294,10 @@ fn perform(
         RunCapture::begin(capture, id, &options.program, (servers.clone(), &ports), listens, &options.stop)
     };
     let mut capture = plan.record.capture.as_ref().map(begin).transpose()?;
+    brought.release(options, progress)?;
     let mut platform = planned.bring_up(&plan.platform, &platform_options)?;
     if state.reset && !plan.protocol().uses_datagrams() {
-        plimsoll_platform::await_return(platform.address(), &platform_options)?;
+        plimsoll_platform::await_return(platform.address(), "reset", &platform_options)?;
     }
     writer.add_platform_facts(platform.facts())?;
     writer.add_platform_facts(&identity::state_facts(plan))?;

@@ -206,7 +206,7 @@ impl Sweeping<'_> {
 
 /// A run of that plan which the store has and which counts, once. One that cannot be read is as good as none.
 fn stored_run(store: &Path, plan: &Plan, known: &mut Known, unreadable: &mut Vec<String>) -> Option<Summary> {
-    let key = (plan.resolved.clone(), plan.platform.profile.source.clone());
+    let key = (plan.resolved.clone(), plan.platform.source());
     let ids = known.get_mut(&key);
     for id in ids.into_iter().flat_map(std::mem::take).rev() {
         match summary_of(store, &id) {

@@ -194,3 +194,10 @@ pub struct Endpoint {
     /// Path of the WebSocket or before that of requests, from its first slash; empty without one.
     pub path: String,
 }
+
+impl Endpoint {
+    /// What the address begins with, before `://`.
+    pub(crate) fn scheme(&self) -> &'static str {
+        Scheme::of(self.protocol, self.wire).name
+    }
+}

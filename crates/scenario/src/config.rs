@@ -1,7 +1,10 @@
 //! A scenario file as written. The types give the published schema; their comments are its descriptions.
 
 mod arrivals;
+mod balancer;
+mod command;
 mod connection;
+mod engine;
 mod level_sequence;
 mod load;
 mod message;
@@ -11,6 +14,7 @@ mod objectives;
 mod platform;
 mod population;
 mod populations;
+mod prices;
 mod quota;
 mod record;
 mod relay;
@@ -31,7 +35,10 @@ pub(crate) use crate::protocols::mqtt::qos::QosLevel;
 pub(crate) use crate::protocols::nats::config::Nats;
 pub(crate) use crate::quantity::Duration;
 pub(crate) use arrivals::{Arrivals, Per};
+pub(crate) use balancer::{Balancer, BalancerSettings};
+pub(crate) use command::PlatformCommand;
 pub(crate) use connection::{Connection, OfflinePolicy};
+pub(crate) use engine::{Compose, Files, Manifests};
 pub(crate) use level_sequence::{Calibration, Experiment, Search, Storm};
 pub(crate) use load::{LevelRange, Levels, Load, Processors, WorkloadModel};
 pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
@@ -41,6 +48,7 @@ pub(crate) use objectives::Objectives;
 pub(crate) use platform::{AttachedPlatform, BetweenRuns, OverWebSocket, Platform, RunningComponent};
 pub(crate) use population::{Link, Population, SubscriberGroup, Subscribers};
 pub(crate) use populations::{CommonSubscribers, OnePopulation};
+pub(crate) use prices::{InstanceType, PriceOf, Prices, SizedType};
 pub(crate) use schedule::Schedule;
 pub(crate) use tls::Tls;
 pub(crate) use with::With;
@@ -122,6 +130,9 @@ pub(crate) struct Scenario {
     /// When the run is repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
+    /// What the platform costs, for load lines by money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<Prices>,
     /// What is demanded of each level, and of the load line.
     #[serde(default)]
     pub objectives: Objectives,

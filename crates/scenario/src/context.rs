@@ -1,5 +1,6 @@
 //! What resolving needs to know, and where it puts what it finds.
 
+use crate::brought_up::BroughtUp;
 use crate::config::secret::SecretSource;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::environment::Environment;
@@ -19,6 +20,8 @@ pub(crate) struct Context<'a> {
     pub found: &'a mut Diagnostics,
     /// Which of several populations this is; `None` where there is one.
     pub part: Option<&'a Part>,
+    /// What the command printed that has brought the platform up; `None` before.
+    pub brought_up: Option<&'a BroughtUp>,
 }
 
 impl Context<'_> {

@@ -2,8 +2,9 @@
 
 use crate::duration::clock;
 use crate::plan::{
-    ArrivalsPer, Ask, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, Protocol, QuotaPlan,
-    ReceiveRole, ReceiversPlan, RelayPlan, SharePlan, Template, TokenEndpoint,
+    ArrivalsPer, Ask, BalancerPlan, Content, CountPlan, Each, Endpoint, EnginePlan, LevelPlan, Model,
+    Offline, Plan, Protocol, QuotaPlan, ReceiveRole, ReceiversPlan, RelayPlan, SharePlan, Template,
+    TokenEndpoint,
 };
 use crate::protocols::{routing, slice};
 use crate::quantity::Quantity;
@@ -19,6 +20,7 @@ impl Plan {
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("platform", self.platform_in_words())];
         facts.extend(self.relays_in_words());
+        facts.extend(self.balancers_in_words());
         facts.extend(self.replicas_in_words());
         facts.extend(self.quotas_in_words());
         facts.extend(self.populations().flat_map(|plan| plan.facts_of_population(!self.others.is_empty())));
@@ -32,6 +34,18 @@ impl Plan {
         if let Some(experiment) = self.load.experiment {
             let what = format!("each component is slowed in turn, within {}", experiment.within);
             facts.insert(facts.len() - 2, ("experiment", what));
+        }
+        if let Some(command) = &self.platform.command {
+            let scheme = self.platform.address.as_ref().map(|address| address.scheme());
+            let (up, down) = (command.up.join(" "), command.down.join(" "));
+            let (within, down_within) = (command.within.show(), command.down_within.show());
+            let scheme = scheme.unwrap_or_default();
+            let place = match &command.engine {
+                None => format!("which prints an address that begins with {scheme}://"),
+                Some(plan) => format!("{scheme}:// at port {} of {}", plan.port, plan.service),
+            };
+            facts.insert(1, ("brought up", format!("by `{up}`, within {within}, {place}")));
+            facts.insert(2, ("taken down", format!("by `{down}`, within {down_within}")));
         }
         if self.platform.state.reset {
             let by = match self.platform.state.command.as_slice() {
@@ -129,11 +143,8 @@ impl Plan {
     /// Where one of several populations finds the platform.
     fn place_in_words(&self) -> String {
         let mapping = self.platform.roles.mapping.as_ref().map(|mapping| format!(", mapping {mapping}"));
-        let address = self
-            .platform
-            .address
-            .as_ref()
-            .map(|address| format!(" at {}", hide_query_secrets(&address.show())));
+        let address =
+            self.known_address().map(|address| format!(" at {}", hide_query_secrets(&address.show())));
         format!("{}{}", address.unwrap_or_default(), mapping.unwrap_or_default())
     }
 
@@ -143,10 +154,15 @@ impl Plan {
             Some(mapping) => format!(", mapping {mapping}"),
             None => String::new(),
         };
-        match &self.platform.address {
+        match self.known_address() {
             Some(address) => format!("{} at {}{mapping}", profile.title, hide_query_secrets(&address.show())),
             None => format!("{}: {}{mapping}", profile.name, profile.title),
         }
+    }
+
+    /// The platform's address, where it is known before the run.
+    fn known_address(&self) -> Option<&Endpoint> {
+        self.platform.address.as_ref().filter(|_| self.platform.command.is_none())
     }
 
     /// What stands before components of the platform.
@@ -156,16 +172,30 @@ impl Plan {
         self.platform.relays.iter().map(relay).collect()
     }
 
+    /// Which load balancers stand before components.
+    fn balancers_in_words(&self) -> Vec<(&'static str, String)> {
+        let balancer =
+            |own: &BalancerPlan| ("balancer", format!("before {}: {}", own.component, own.in_words()));
+        self.platform.balancers.iter().map(balancer).collect()
+    }
+
     /// Of which components there are several.
     fn replicas_in_words(&self) -> Vec<(&'static str, String)> {
         let several = |(name, count): (&String, &u16)| ("replicas", format!("{count} of {name}"));
-        self.platform.replicas.iter().map(several).collect()
+        let of_engine = self.engine().into_iter().flat_map(|engine| &engine.counts);
+        self.platform.replicas.iter().chain(of_engine).map(several).collect()
+    }
+
+    /// The engine that brings the platform up.
+    fn engine(&self) -> Option<&EnginePlan> {
+        self.platform.command.as_ref()?.engine.as_ref()
     }
 
     /// Which components may not use as much as they like.
     fn quotas_in_words(&self) -> Vec<(&'static str, String)> {
         let quota = |(name, quota): (&String, &QuotaPlan)| ("quota", format!("{name}: at most {quota}"));
-        self.platform.quotas.iter().map(quota).collect()
+        let of_engine = self.engine().into_iter().flat_map(|engine| &engine.quotas);
+        self.platform.quotas.iter().chain(of_engine).map(quota).collect()
     }
 
     /// Where the access token comes from.
@@ -286,7 +316,7 @@ impl Plan {
     /// Where the first message of the first device goes as a request.
     fn target_in_words(&self) -> Option<String> {
         let request = self.platform.roles.device.request.as_ref()?;
-        let address = self.platform.address.as_ref();
+        let address = self.known_address();
         let base = address.map(|address| address.path.trim_end_matches('/')).unwrap_or_default();
         let (method, path) = (&request.method, self.first(&request.path));
         let place =

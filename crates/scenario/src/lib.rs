@@ -1,4 +1,4 @@
-//! Scenario and platform-profile files: read with locations, checked whole, turned into a [`plan::Plan`].
+//! Files of scenarios, platform profiles and load balancers: read with locations, checked whole, turned into a [`plan::Plan`].
 //!
 //! A file goes through four steps: `reader` gives a tree in which everything knows its place, `check` compares the
 //! tree with the schema of the types in `config`, `resolve` fills in defaults and finds conflicts, and the result
@@ -7,10 +7,14 @@
 
 mod address;
 mod aliases;
+pub mod balancer;
+mod balancers;
+mod brought_up;
 mod check;
 mod config;
 mod context;
 mod diagnostic;
+mod draft;
 mod duration;
 mod environment;
 mod facts;
@@ -41,6 +45,7 @@ mod words;
 mod wrap;
 mod yaml;
 
+pub use brought_up::{BroughtUp, LONGEST_OUTPUT, last_object};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use environment::Environment;
 pub use matrix::{Axis, Matrix, matrix};

@@ -31,7 +31,7 @@ pub struct Matrix {
     pub first: Plan,
     /// The scenario without what varies.
     root: Node,
-    inputs: Inputs,
+    inputs: Arc<Inputs>,
 }
 
 /// A key that takes several values.
@@ -76,7 +76,9 @@ impl Matrix {
         let mut found = Diagnostics::default();
         seed.apply(&mut root, &mut found);
         let root = combined(root, &self.axes, position, &mut found);
-        self.inputs.as_read(|environment| plan_of(&root, environment, &self.inputs.feeds, found))
+        let planned =
+            self.inputs.as_read(|environment| plan_of(&root, environment, &self.inputs.feeds, None, found));
+        planned.map(|plan| plan.with_draft(&root, &self.inputs))
     }
 
     /// The plan of a scenario in which nothing varies; an error where something does.
@@ -144,7 +146,7 @@ pub(crate) fn made_of(
     environment: &Environment<'_>,
     mut found: Diagnostics,
 ) -> Result<Matrix, Diagnostics> {
-    let inputs = Inputs::default();
+    let inputs = Arc::new(Inputs::default());
     let first = match check_axes(&axes, &mut found) {
         true => inputs.of(environment, |environment| check(&root, &axes, environment, &inputs, &mut found)),
         false => None,
@@ -160,7 +162,7 @@ fn check(
     root: &Node,
     axes: &[Axis],
     environment: &Environment<'_>,
-    inputs: &Inputs,
+    inputs: &Arc<Inputs>,
     found: &mut Diagnostics,
 ) -> Option<Plan> {
     let mut first = None;
@@ -170,7 +172,7 @@ fn check(
         }
         let mut wrong = Diagnostics::default();
         let root = combined(root.clone(), axes, &position, &mut wrong);
-        let planned = plan_of(&root, environment, &inputs.feeds, wrong);
+        let planned = plan_of(&root, environment, &inputs.feeds, None, wrong);
         match planned {
             Ok(plan) if plan.schedule.is_some() && !axes.is_empty() => {
                 let diagnostic = Diagnostic::new(root.locate("schedule"), "a sweep has no `schedule`");
@@ -178,7 +180,7 @@ fn check(
                 break;
             }
             Ok(plan) => {
-                first.get_or_insert(plan);
+                first.get_or_insert_with(|| plan.with_draft(&root, inputs));
             }
             // What is wrong whatever the combination is told once.
             Err(Diagnostics(more)) => {

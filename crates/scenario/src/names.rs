@@ -1,6 +1,7 @@
 //! Names that a user gives, which stand in lists, reports and paths.
 
 use plimsoll_model::text::is_harmful;
+use std::path::{Component, Path};
 
 /// Whether a name stands in one line, and reads as it is written.
 pub(crate) fn is_line(name: &str) -> bool {
@@ -10,6 +11,15 @@ pub(crate) fn is_line(name: &str) -> bool {
 /// Whether it is the name of a file as well.
 pub(crate) fn is_file_name(name: &str) -> bool {
     is_line(name) && !name.contains('/') && !matches!(name.trim(), "" | "." | "..")
+}
+
+/// Whether a path names something below a folder, wherever that is.
+pub(crate) fn is_below(path: &str) -> bool {
+    let named = |part| matches!(part, Component::Normal(_));
+    !path.is_empty()
+        && !path.contains(['\\', '\0'])
+        && !path.ends_with('/')
+        && Path::new(path).components().all(named)
 }
 
 #[cfg(test)]

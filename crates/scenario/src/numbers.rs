@@ -35,13 +35,20 @@ fn of_one_unit(values: &[String]) -> Option<(Vec<f64>, &str)> {
 
 /// What stands before and after the end of the number with which a value begins.
 fn split(value: &str) -> Option<(&str, &str)> {
-    let value = value.trim();
+    let value = bare(value);
     let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
     value.split_at_checked(end).map(|(number, rest)| (number, rest.trim()))
 }
 
+/// A list of one value is as that value: keys such as `load.in_flight` have lists.
+fn bare(value: &str) -> &str {
+    let value = value.trim();
+    let inner = value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    inner.filter(|inner| !inner.contains(',')).unwrap_or(value).trim()
+}
+
 fn all(values: &[String], read: Reader) -> Option<Vec<f64>> {
-    let numbers: Option<Vec<f64>> = values.iter().map(|value| read(value)).collect();
+    let numbers: Option<Vec<f64>> = values.iter().map(|value| read(bare(value))).collect();
     numbers.filter(|numbers| are_finite(numbers))
 }
 
@@ -61,6 +68,8 @@ mod tests {
     #[test]
     fn values_keep_the_unit_that_all_have() {
         assert_eq!(told(&["0.5", "1"]), Some((vec![0.5, 1.0], String::new())));
+        assert_eq!(told(&["[1]", "[ 20 ]"]), Some((vec![1.0, 20.0], String::new())));
+        assert_eq!(told(&["[1, 2]", "[3]"]), None);
         assert_eq!(told(&["1e-4", "0.001"]), Some((vec![1e-4, 1e-3], String::new())));
         assert_eq!(told(&["1k", "2k"]), Some((vec![1.0, 2.0], "k".into())));
         assert_eq!(told(&["0ms", "10 ms"]), Some((vec![0.0, 10.0], "ms".into())));

@@ -5,12 +5,14 @@ use crate::quantity::{Quantity, Size};
 use plimsoll_codec::marker;
 use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
+use plimsoll_model::cost::Cost;
 pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 pub use plimsoll_model::search::SearchTerms;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::sync::Arc;
 
 pub use crate::address::{Endpoint, Protocol, Wire, protocol_of};
+pub use crate::draft::Draft;
 pub use crate::protocols::amqp::plan::AmqpPlan;
 pub use crate::protocols::amqp1::plan::Amqp1Plan;
 pub use crate::protocols::coap::plan::{CoapPlan, DtlsPlan, KeyPlan, ProofPlan, PskPlan};
@@ -22,10 +24,13 @@ pub use crate::protocols::mqtt::plan::MqttPlan;
 pub use crate::protocols::mqtt::session::plan::{SessionPlan, WillPlan};
 pub use crate::protocols::nats::plan::{NatsPlan, StreamPlan};
 pub use crate::secret::Secret;
+pub use balancer::BalancerPlan;
 pub use capture::{CapturePlan, WireNetwork, WirePlace};
+pub use command::CommandPlan;
 pub use connection::{
     ClientIdentity, ConnectionPlan, Identities, Offline, TlsPlan, TransportPlan, WebSocketPlan,
 };
+pub use engine::{Engine, EnginePlan};
 pub use metrics::{MetricKind, MetricPlan, MetricsOrigin, MetricsPlan};
 pub use platform::{PlatformPlan, RunningPlace, RunningPlan, StatePlan};
 pub use plimsoll_template::{CapturedName, Captures, Columns, Each, Escape, Piece, Template, Variables};
@@ -41,8 +46,11 @@ pub use roles::{
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use token::{Grant, TokenEndpoint, TokenPlan};
 
+mod balancer;
 mod capture;
+mod command;
 mod connection;
+mod engine;
 mod metrics;
 mod platform;
 mod population;
@@ -100,12 +108,16 @@ pub struct Plan {
     pub northbound: Option<NorthboundPlan>,
     /// When the run is repeated; `None` for once, at once.
     pub schedule: Option<SchedulePlan>,
+    /// What the platform costs; `None` where the scenario has no prices.
+    pub cost: Option<Cost>,
     /// What is recorded beside counts and times.
     pub record: RecordPlan,
     /// What the user demands.
     pub objectives: Objectives,
     /// The resolved scenario as YAML, secrets left out: what the run store keeps.
     pub resolved: String,
+    /// What the plan was made from, where commands or an engine bring the platform up: see [`Plan::placed`].
+    pub draft: Option<Draft>,
 }
 
 /// Queries of the platform's users beside the devices' load.

@@ -1,5 +1,6 @@
 //! From the tree of a scenario to its plan: one population, or several that are put together.
 
+use crate::brought_up::BroughtUp;
 use crate::config::Scenario;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -11,21 +12,22 @@ use crate::tree::Node;
 use crate::{check, resolve, schema, yaml};
 
 /// Checks and resolves a tree. What the tree check finds is reported before conflicts are looked for, because a
-/// missing or misspelt key would make half of those wrong.
+/// missing or misspelt key would make half of those wrong. `brought_up` is what a command has printed that brought the platform up.
 pub(crate) fn plan_of(
     root: &Node,
     environment: &Environment<'_>,
     feeds: &Feeds,
+    brought_up: Option<&BroughtUp>,
     mut found: Diagnostics,
 ) -> Result<Plan, Diagnostics> {
     let parts = populations::parts(root, &schema::POPULATION, &mut found);
     let planned = match &parts {
         None if !found.is_empty() => None,
         None => {
-            let mut context = Context { root, environment, feeds, found: &mut found, part: None };
+            let mut context = Context { root, environment, feeds, found: &mut found, part: None, brought_up };
             planned(&mut context).map(|(plan, json)| Plan { resolved: yaml::write(&json), ..plan })
         }
-        Some(parts) => several(parts, root, environment, feeds, &mut found),
+        Some(parts) => several(parts, root, (environment, feeds), brought_up, &mut found),
     };
     planned.filter(|_| found.is_empty()).ok_or(found)
 }
@@ -34,15 +36,15 @@ pub(crate) fn plan_of(
 fn several(
     parts: &[Part],
     root: &Node,
-    environment: &Environment<'_>,
-    feeds: &Feeds,
+    (environment, feeds): (&Environment<'_>, &Feeds),
+    brought_up: Option<&BroughtUp>,
     found: &mut Diagnostics,
 ) -> Option<Plan> {
     let mut plans = Vec::new();
     for part in parts {
         let mut wrong = Diagnostics::default();
         let mut context =
-            Context { root: &part.root, environment, feeds, found: &mut wrong, part: Some(part) };
+            Context { root: &part.root, environment, feeds, found: &mut wrong, part: Some(part), brought_up };
         plans.extend(planned(&mut context));
         // What is wrong with the scenario itself is told once.
         for diagnostic in wrong.0 {
@@ -54,7 +56,7 @@ fn several(
     if !found.is_empty() {
         return None;
     }
-    let mut context = Context { root, environment, feeds, found, part: None };
+    let mut context = Context { root, environment, feeds, found, part: None, brought_up };
     populations::join(parts, plans, &schema::POPULATION, &mut context)
 }
 

@@ -1,5 +1,5 @@
-//! The JSON Schemas of scenario and profile files. Tests generate them as files from the types that the files are read
-//! into, so that the program has the schemas without the library that makes them.
+//! The JSON Schemas of scenario files, and of those of profiles and load balancers. Tests generate them as files from the
+//! types that the files are read into, so that the program has the schemas without the library that makes them.
 
 use crate::aliases;
 use crate::quantity::form;
@@ -18,6 +18,10 @@ pub(crate) static POPULATION: LazyLock<Value> = LazyLock::new(|| {
 /// The schema of platform profiles: the published one.
 pub(crate) static PROFILE: LazyLock<Value> =
     LazyLock::new(|| read(include_str!("../../../docs/schema/platform.schema.json")));
+
+/// The schema of load balancers: the published one.
+pub(crate) static BALANCER: LazyLock<Value> =
+    LazyLock::new(|| read(include_str!("../../../docs/schema/balancer.schema.json")));
 
 fn read(generated: &str) -> Value {
     // A test compares it with what the types say.
@@ -39,18 +43,23 @@ fn published_scenario(mut schema: Value) -> Value {
         schema
             .insert("oneOf".into(), json!([{ "required": ["population"] }, { "required": ["populations"] }]));
     }
-    name_profiles(&mut schema);
+    name_embedded(&mut schema);
     name_populations(&mut schema);
     published(schema, "scenario")
 }
 
-/// Allows the names of embedded profiles, and paths of others.
-fn name_profiles(schema: &mut Value) {
-    let names: Vec<&str> = crate::profiles::embedded().collect();
-    let pattern = format!(r"^({})$|/|\.ya?ml$", names.join("|"));
-    for place in ["/$defs/Platform/anyOf/0", "/$defs/AttachedPlatform/properties/profile"] {
+/// Allows the names of embedded profiles and load balancers, and paths of others.
+fn name_embedded(schema: &mut Value) {
+    let profiles: Vec<&str> = crate::profiles::embedded().collect();
+    let balancers: Vec<&str> = crate::balancers::embedded().collect();
+    for (place, names) in [
+        ("/$defs/Platform/anyOf/0", &profiles),
+        ("/$defs/AttachedPlatform/properties/profile", &profiles),
+        ("/$defs/Balancer/anyOf/0", &balancers),
+        ("/$defs/BalancerSettings/properties/by", &balancers),
+    ] {
         if let Some(name) = schema.pointer_mut(place).and_then(Value::as_object_mut) {
-            name.insert("pattern".into(), pattern.clone().into());
+            name.insert("pattern".into(), format!(r"^({})$|/|\.ya?ml$", names.join("|")).into());
         }
     }
 }

@@ -69,6 +69,14 @@ impl Span {
         }
     }
 
+    /// The file's name, as the user gave it; `None` for the command line.
+    pub(crate) fn file(&self) -> Option<&str> {
+        match &*self.origin {
+            Origin::File(source) => Some(&source.name),
+            Origin::CommandLine(_) => None,
+        }
+    }
+
     /// The text itself, where it was typed on the command line.
     pub fn typed(&self) -> Option<String> {
         if matches!(*self.origin, Origin::File(_)) {

@@ -2,6 +2,7 @@
 
 pub mod broker;
 mod clock;
+pub mod documents;
 pub mod lwm2m;
 pub mod ngsi;
 pub mod ocf;
@@ -13,3 +14,5 @@ pub mod relay;
 pub mod rumqttd;
 pub mod station;
 mod tcp;
+mod threads;
+mod workers;

@@ -51,6 +51,11 @@ impl Texts {
         let longest = (0..columns.len()).map(|column| length(column).unwrap_or_default()).collect();
         Texts { columns, rows, longest }
     }
+
+    /// The rows, each with a text for each column; rows of JSON may have fewer.
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
 }
 
 /// The rows of a file, by the ending of its name, or why there are none.

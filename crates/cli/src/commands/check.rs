@@ -6,6 +6,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
 use clap::Args;
+use plimsoll_platform::engine::rendered;
 use plimsoll_report::plan;
 use plimsoll_report::sweep::label;
 use plimsoll_report::text::wrapped;
@@ -17,6 +18,7 @@ use plimsoll_scenario::plan::Plan;
 #[command(after_help = "Examples:
   plimsoll check examples/quickstart.yaml --set load.hold=3m
   plimsoll check mqtt://localhost:1883 --probe
+  plimsoll check scenario.yaml --render
   plimsoll check examples/work-b-ngsi-update.yaml --probe")]
 pub struct Check {
     #[command(flatten)]
@@ -25,10 +27,17 @@ pub struct Check {
     /// which come through unharmed; nothing is counted or stored
     #[arg(long)]
     probe: bool,
+    /// Print what `platform.compose` or `platform.manifests` adds to your files, as JSON,
+    /// which is YAML as well; no engine is asked
+    #[arg(long, conflicts_with = "probe")]
+    render: bool,
 }
 
 impl Check {
     pub fn perform(self) -> Result<u8, Failure> {
+        if self.render {
+            return self.rendered();
+        }
         match self.load.file() {
             Some(_) if !self.probe => say(&described(&self.load.matrix()?)),
             _ if self.probe => {
@@ -40,6 +49,17 @@ impl Check {
             }
             _ => say(&told(&self.load.plan()?)),
         }
+        Ok(exit_code::MET)
+    }
+
+    fn rendered(&self) -> Result<u8, Failure> {
+        let command = self.load.read_matrix()?.first.platform.command;
+        let engine = command.and_then(|command| command.engine).ok_or_else(|| {
+            Failure::Usage(
+                "--render goes with a scenario that has `platform.compose` or `platform.manifests`".into(),
+            )
+        })?;
+        say(&rendered(&engine));
         Ok(exit_code::MET)
     }
 }

@@ -1,8 +1,12 @@
-//! `plimsoll guard`: starts a component that ends with the run, and keeps a folder that goes with it. For Plimsoll's own use.
+//! `plimsoll guard`: starts a component that ends with the run, keeps a folder that goes with it, and takes down what a command has
+//! brought up. For Plimsoll's own use.
 
 use crate::failure::Failure;
 use crate::interrupt;
 use clap::{Args, Subcommand};
+use plimsoll_model::Nanos;
+use plimsoll_platform::command_keeper;
+use plimsoll_platform::engine::{self, Step};
 use plimsoll_platform::folder::keep;
 use plimsoll_platform::guard::Bounds;
 use plimsoll_platform::supervise::{become_command, supervise};
@@ -31,6 +35,16 @@ enum Part {
     },
     /// Makes a folder, and removes it when standard input is closed
     Folder,
+    /// Runs the command that standard input says and that brings a platform up, and another one that takes it
+    /// down when that is closed
+    Platform,
+    /// Has an engine do a step with a platform
+    Engine {
+        /// up, release or down
+        step: String,
+        /// Which platform
+        job: String,
+    },
 }
 
 #[derive(Args)]
@@ -47,6 +61,12 @@ struct Component {
     /// Bytes of memory that they may use at most
     #[arg(long)]
     memory: Option<u64>,
+    /// Nanoseconds of each period in which they may use their share of processors
+    #[arg(long)]
+    period: Option<i64>,
+    /// Bytes of data that each of their processes may have
+    #[arg(long)]
+    data: Option<u64>,
     /// User to run the command as
     #[arg(long)]
     user: Option<String>,
@@ -59,6 +79,9 @@ struct Component {
     /// What it has started goes on once it has ended well
     #[arg(long)]
     leaves: bool,
+    /// File that is its standard input
+    #[arg(long)]
+    input: Option<PathBuf>,
 }
 
 impl Guard {
@@ -80,6 +103,17 @@ impl Guard {
                 interrupt::outlast();
                 keep().map(|()| 0).map_err(|error| failed("no folder", error))
             }
+            Part::Platform => {
+                interrupt::outlast();
+                let program = std::env::current_exe();
+                let kept = program.and_then(|program| command_keeper::keep(&program));
+                kept.map(|()| 0).map_err(|error| failed("no platform", error))
+            }
+            Part::Engine { step, job } => {
+                let step =
+                    Step::of(&step).ok_or_else(|| Failure::Usage(format!("there is no step `{step}`")))?;
+                engine::perform(step, &job).map(|()| 0).map_err(Failure::Undoable)
+            }
         }
     }
 }
@@ -88,11 +122,13 @@ impl Component {
     fn bounds(&self) -> Bounds {
         Bounds {
             processors: self.processors.split(',').filter_map(|number| number.parse().ok()).collect(),
-            quota: QuotaPlan { processors: self.quota, memory: self.memory },
+            quota: QuotaPlan { processors: self.quota, memory: self.memory, period: self.period.map(Nanos) },
+            data: self.data,
             user: self.user.clone(),
             folder: self.folder.clone(),
             private: self.private,
             leaves: self.leaves,
+            input: self.input.clone(),
         }
     }
 }

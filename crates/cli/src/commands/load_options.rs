@@ -185,14 +185,16 @@ impl LoadOptions {
     }
 
     /// Reads and checks what the user gave with all that varies in it, and all files that it names. Of certificates and keys those
-    /// of the first combination are tried.
+    /// of the first combination are tried, and its commands are looked for.
     pub fn matrix(&self) -> Result<Matrix, Failure> {
         let matrix = self.read_matrix()?;
         plimsoll_runner::check_certificates(&matrix.first).map_err(Failure::Usage)?;
+        plimsoll_runner::check_commands(&matrix.first).map_err(Failure::Usage)?;
         Ok(matrix)
     }
 
-    fn read_matrix(&self) -> Result<Matrix, Failure> {
+    /// The same without a look at this host, which need not have what the scenario needs.
+    pub fn read_matrix(&self) -> Result<Matrix, Failure> {
         let Some(path) = self.file() else { return self.of_address() };
         if looks_like_address(&self.what) && !path.exists() {
             return Err(Failure::Usage(format!(

@@ -9,6 +9,7 @@ mod compare;
 mod completions;
 mod dissect;
 mod doctor;
+mod documents;
 mod export;
 mod gateway;
 mod guard;
@@ -31,6 +32,7 @@ mod stored;
 mod sweep;
 mod target;
 mod target_broker;
+mod target_time;
 
 use crate::failure::Failure;
 

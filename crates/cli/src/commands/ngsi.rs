@@ -1,24 +1,22 @@
 //! `plimsoll target ngsi`: a small NGSIv2 context broker.
 
+use super::target_time::service_time;
 use crate::failure::Failure;
 use crate::output::say;
 use crate::{exit_code, interrupt};
 use clap::Args;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::duration;
-use plimsoll_target::ngsi::{NgsiTarget, Settings};
-use std::net::IpAddr;
+use plimsoll_target::ngsi::{NgsiTarget, Settings, StoreSettings};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Longest service time.
-const LONGEST_DELAY: Nanos = Nanos::from_secs(3600);
-
 /// A small context broker that speaks NGSIv2, for tests and rehearsal:
-/// entities, batch updates, queries, subscriptions; everything in memory
+/// entities, batch updates, queries, subscriptions; in memory or in a document store
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll target ngsi --port 1026
   plimsoll target ngsi --workers 1 --delay 5ms --fail-every 100
+  plimsoll target ngsi --port 1026 --store 127.0.0.1:27017
 
 GET /statistics reports how many requests came and what became of notifications.
 SIGTERM or Ctrl-C ends it.")]
@@ -33,7 +31,7 @@ pub struct Ngsi {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
     /// How long a worker takes for a request, in addition to the work itself
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = delay)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = service_time)]
     delay: Nanos,
     /// Largest body of a request in bytes; a larger one is answered 413
     #[arg(long, value_name = "BYTES", default_value_t = 1024 * 1024, value_parser = clap::value_parser!(u32).range(1..=64 * 1024 * 1024))]
@@ -47,6 +45,13 @@ pub struct Ngsi {
     /// Do not notify a new subscription of entities that exist already
     #[arg(long)]
     no_first_notification: bool,
+    /// A document store that keeps the entities, such as `plimsoll target documents`
+    /// (default: memory). Several brokers may share one; subscriptions stay in each broker
+    #[arg(long, value_name = "ADDRESS")]
+    store: Option<SocketAddr>,
+    /// Connections to the store; requests beyond that wait for one
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "store", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    store_connections: u16,
 }
 
 impl Ngsi {
@@ -60,6 +65,9 @@ impl Ngsi {
             fail_every: self.fail_every,
             token: self.token,
             tells_first: !self.no_first_notification,
+            store: self
+                .store
+                .map(|address| StoreSettings { address, connections: usize::from(self.store_connections) }),
         };
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
         let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
@@ -68,13 +76,5 @@ impl Ngsi {
         say(&format!("listening on http://{address}\n"));
         target.run(&stop).map_err(|error| undoable(&error))?;
         Ok(exit_code::MET)
-    }
-}
-
-fn delay(text: &str) -> Result<Nanos, String> {
-    let delay = duration(text)?;
-    match delay <= LONGEST_DELAY {
-        true => Ok(delay),
-        false => Err("a service time is one hour at most".into()),
     }
 }

@@ -1,6 +1,7 @@
 //! `plimsoll target`: servers to be loaded.
 
 use super::chain::Chain;
+use super::documents::{Documents, DocumentsRouter};
 use super::lwm2m::Lwm2m;
 use super::ngsi::Ngsi;
 use super::ocf::Ocf;
@@ -17,6 +18,7 @@ use clap::{Args, Subcommand};
   plimsoll target station --service exponential:2ms --truth truth.csv
   plimsoll target chain --stations 3 -- --service exponential:1ms
   plimsoll target ngsi --port 1026
+  plimsoll target documents --port 27017 --write 500us
   plimsoll target lwm2m --port 5683 --record record.csv
   plimsoll target ocf queue --port 5686
   plimsoll target relay --to 127.0.0.1:1883 --delay 20ms")]
@@ -33,6 +35,8 @@ enum Kind {
     Station(Station),
     Chain(Chain),
     Ngsi(Ngsi),
+    Documents(Documents),
+    DocumentsRouter(DocumentsRouter),
     Lwm2m(Lwm2m),
     Ocf(Ocf),
     Relay(Relay),
@@ -45,6 +49,8 @@ impl Target {
             Kind::Station(station) => station.perform(),
             Kind::Chain(chain) => chain.perform(),
             Kind::Ngsi(ngsi) => ngsi.perform(),
+            Kind::Documents(documents) => documents.perform(),
+            Kind::DocumentsRouter(router) => router.perform(),
             Kind::Lwm2m(lwm2m) => lwm2m.perform(),
             Kind::Ocf(ocf) => ocf.perform(),
             Kind::Relay(relay) => relay.perform(),

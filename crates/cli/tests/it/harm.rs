@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A folder for the temporary files of a run, through which the users of its components may pass.
-fn temporary(bench: &Bench) -> PathBuf {
+pub fn temporary(bench: &Bench) -> PathBuf {
     let folder = bench.path("tmp");
     fs::set_permissions(bench.path(""), Permissions::from_mode(0o711)).unwrap();
     fs::create_dir_all(&folder).unwrap();
@@ -49,7 +49,7 @@ fn left_in(temporary: &Path) -> Vec<String> {
 
 /// Fails unless nothing of a run is there within three seconds: no process, no folder, and a store that can be read.
 #[track_caller]
-fn assert_nothing_left(bench: &Bench, temporary: &Path, when: &str) {
+pub fn assert_nothing_left(bench: &Bench, temporary: &Path, when: &str) {
     let begin = Instant::now();
     loop {
         let processes = left_in(temporary);

@@ -49,7 +49,7 @@ fn each_combination_is_run_in_each_turn_and_told_in_every_form() {
     let shown = bench.call(["show", &first[0], "--store", STORE]).exits(0);
     assert!(shown.stdout.contains("two by two"));
     for (file, expected) in [
-        ("a.csv", "message.size,mqtt.qos,quantity,unit,runs,mean,"),
+        ("a.csv", "message.size,mqtt.qos,quantity,unit,runs,at_least,mean,"),
         ("a.md", "**throughput (operations/s)**, by size"),
         ("a.html", "<h1>two by two</h1>"),
         ("a.html", "platform embedded · hold 500 ms · warm-up 100 ms · Plimsoll "),

@@ -157,7 +157,7 @@ fn pages_are_plain() {
 fn schemas_examples_and_profiles_use_usual_words() {
     let mut found = Vec::new();
     let mut read = 0;
-    for folder in ["docs/schema", "examples", "platforms"] {
+    for folder in ["docs/schema", "examples", "platforms", "platforms/balancers"] {
         for entry in fs::read_dir(root().join(folder)).unwrap() {
             let path = entry.unwrap().path();
             let Ok(text) = fs::read_to_string(&path) else { continue };

@@ -1,12 +1,14 @@
 //! The runs of a matrix as one page: what came out in words, a chart of each quantity with all curves, and its table.
 
+mod configurations;
+
 use crate::chart::{self, Axis, Chart, Filling, Ink, Interval, Mark, Panel, Path, Series, Shape, Symbol};
 use crate::html::sides::{self, Side};
-use crate::html::table::{Column, in_pieces, interval_cell, number_cell};
+use crate::html::table::{Column, in_pieces, interval_cell, number_cell, range};
 use crate::html::verdict::started;
 use crate::html::{Section, columns, head, level};
 use crate::plain;
-use crate::sweep::{at, axis_name, curve_name, curves_name, foot, label, measured, shown};
+use crate::sweep::{at, axis_name, combination, curve_name, curves_name, foot, label, measured, shown};
 use crate::text::{self, capitalised};
 use maud::{DOCTYPE, Markup, html};
 use plimsoll_analysis::sweep::{Cell, Measured, Origin, Quantity, Sweep};
@@ -18,8 +20,13 @@ const FILLINGS: [Filling; 3] = [Filling::Full, Filling::Open, Filling::Dotted];
 /// Least difference of two values that can be seen in a chart of 380 pixels, as a share of the larger one.
 const SEEN: f64 = 0.01;
 
+/// The strongest of the grounds of a table that is a heat map, of which there are seven.
+const STRONGEST: f64 = 6.0;
+
 /// What the summary in words is about.
-const IN_WORDS: [Quantity; 5] = [
+const IN_WORDS: [Quantity; 7] = [
+    Quantity::LoadLine,
+    Quantity::LoadLinePerCost,
     Quantity::Throughput,
     Quantity::Done,
     Quantity::PublishTimeMedian,
@@ -46,12 +53,19 @@ pub fn page(sweep: &Sweep) -> String {
                         p.note { (capitalised(note)) "." }
                     }
                 }
-                (columns(&measured(sweep).map(|quantity| section(sweep, quantity)).collect::<Vec<_>>()))
+                (columns(&sections(sweep)))
                 (chart::script())
             }
         }
     };
     plain::page(markup.into_string())
+}
+
+/// What is said of configurations, then each quantity.
+fn sections(sweep: &Sweep) -> Vec<Section> {
+    let mut sections = configurations::sections(sweep);
+    sections.extend(measured(sweep).map(|quantity| section(sweep, quantity)));
+    sections
 }
 
 /// A quantity: its chart, and its table.
@@ -120,9 +134,9 @@ fn in_words(sweep: &Sweep) -> Vec<String> {
         }
         let between = format!(
             "{name}: highest with {} ({}), lowest with {} ({}).",
-            combination(sweep, highest),
+            combination(sweep, &highest.position, None),
             show(most.mean),
-            combination(sweep, lowest),
+            combination(sweep, &lowest.position, None),
             show(least.mean)
         );
         Some(match most.ci95.zip(least.ci95) {
@@ -136,15 +150,6 @@ fn in_words(sweep: &Sweep) -> Vec<String> {
     IN_WORDS.into_iter().filter_map(sentence).collect()
 }
 
-/// What a combination is called: the values of all that varies.
-fn combination(sweep: &Sweep, cell: &Cell) -> String {
-    let varying = sweep.axes.iter().zip(&cell.position).filter(|(axis, _)| axis.values.len() > 1);
-    let named = varying.filter_map(|(axis, place)| {
-        Some(format!("{} {}", label(axis.name()), label(axis.values.get(*place)?)))
-    });
-    named.collect::<Vec<_>>().join(", ")
-}
-
 /// What a curve is called in a legend: each value behind its key.
 fn keyed_name(sweep: &Sweep, common: &[usize]) -> String {
     let keys = sweep.curves_by().into_iter().filter_map(|axis| sweep.axes.get(axis));
@@ -155,13 +160,15 @@ fn keyed_name(sweep: &Sweep, common: &[usize]) -> String {
 }
 
 /// The unit in which values are drawn: times in seconds would have labels such as 0.00005.
-fn unit(quantity: Quantity, highest: f64) -> (f64, String) {
-    match quantity {
-        Quantity::Throughput => (1.0, "Throughput (/s)".to_owned()),
-        Quantity::Done => (1.0, "Share of due operations that completed".to_owned()),
-        _ if highest < 1e-3 => (1e6, format!("{} (\u{b5}s)", capitalised(quantity.name()))),
-        _ if highest < 10.0 => (1e3, format!("{} (ms)", capitalised(quantity.name()))),
-        _ => (1.0, format!("{} (s)", capitalised(quantity.name()))),
+fn unit(sweep: &Sweep, quantity: Quantity, highest: f64) -> (f64, String) {
+    let name = capitalised(quantity.name());
+    match (quantity, crate::sweep::unit(sweep, quantity)) {
+        (Quantity::Throughput, _) => (1.0, "Throughput (/s)".to_owned()),
+        (Quantity::Done, _) => (1.0, "Share of due operations that completed".to_owned()),
+        (_, Some(unit)) => (1.0, format!("{name} ({unit})")),
+        _ if highest < 1e-3 => (1e6, format!("{name} (\u{b5}s)")),
+        _ if highest < 10.0 => (1e3, format!("{name} (ms)")),
+        _ => (1.0, format!("{name} (s)")),
     }
 }
 
@@ -196,7 +203,7 @@ fn sides(sweep: &Sweep, quantity: Quantity, scale: f64) -> Vec<Side> {
 
 fn chart(sweep: &Sweep, quantity: Quantity) -> Chart {
     let highest = sweep.cells.iter().filter_map(|cell| cell.measured(quantity)).map(|measured| measured.mean);
-    let (scale, name) = unit(quantity, highest.fold(0.0, f64::max));
+    let (scale, name) = unit(sweep, quantity, highest.fold(0.0, f64::max));
     let curves = sweep.curves();
     let sides = sides(sweep, quantity, scale);
     let x = |cell: &Cell| place(sweep, cell);
@@ -282,6 +289,7 @@ fn values(sweep: &Sweep, quantity: Quantity) -> Markup {
         let cell = |place: usize| at(&cells, sweep, place);
         let measured =
             (0..head.len()).map(|place| match cell(place).and_then(|cell| cell.measured(quantity)) {
+                Some(measured) if quantity == Quantity::LoadLine => line_cell(sweep, measured),
                 Some(measured) => interval_cell(Some(measured.mean), measured.ci95, show(quantity)),
                 None => number_cell(None),
             });
@@ -300,6 +308,23 @@ fn values(sweep: &Sweep, quantity: Quantity) -> Markup {
     in_pieces(Column::Text(&name), &columns, &rows)
 }
 
+/// The load line of a combination, on a ground that is the stronger the higher it is: the table is a heat map.
+fn line_cell(sweep: &Sweep, measured: &Measured) -> Markup {
+    let lines = sweep.cells.iter().filter_map(|cell| cell.measured(Quantity::LoadLine));
+    let (low, high) =
+        lines.fold((f64::INFINITY, 0.0f64), |(low, high), line| (low.min(line.mean), high.max(line.mean)));
+    let part = if high > low { (measured.mean - low) / (high - low) } else { 0.0 };
+    let shade = (part * STRONGEST).round();
+    html! {
+        td class={ "num w" (shade) } {
+            (crate::sweep::mean(measured))
+            @if let Some([low, high]) = measured.ci95 {
+                span.interval { (range(&show(Quantity::LoadLine)(low), &show(Quantity::LoadLine)(high))) }
+            }
+        }
+    }
+}
+
 /// A value of the quantity, or an end of its interval, where it can lie: none is below zero, and a share ends at one.
 fn within(quantity: Quantity, value: f64) -> f64 {
     if quantity == Quantity::Done { value.clamp(0.0, 1.0) } else { value.max(0.0) }
@@ -308,7 +333,10 @@ fn within(quantity: Quantity, value: f64) -> f64 {
 /// How a value of the quantity is shown.
 fn show(quantity: Quantity) -> fn(f64) -> String {
     match quantity {
+        Quantity::LoadLine => |value| shown(Quantity::LoadLine, within(Quantity::LoadLine, value)),
+        Quantity::LoadLinePerCost => |value| shown(Quantity::LoadLinePerCost, value.max(0.0)),
         Quantity::Throughput => |value| level::per_second(within(Quantity::Throughput, value)),
+        Quantity::Cost => |value| shown(Quantity::Cost, value),
         Quantity::Done => |value| shown(Quantity::Done, within(Quantity::Done, value)),
         _ => |value| shown(Quantity::PublishTime, within(Quantity::PublishTime, value)),
     }
@@ -317,6 +345,9 @@ fn show(quantity: Quantity) -> fn(f64) -> String {
 /// The place of its chart in the page.
 const fn id(quantity: Quantity) -> &'static str {
     match quantity {
+        Quantity::LoadLine => "chart-load-line",
+        Quantity::LoadLinePerCost => "chart-load-line-by-cost",
+        Quantity::Cost => "chart-cost",
         Quantity::Throughput => "chart-throughput",
         Quantity::Done => "chart-done",
         Quantity::PublishTime => "chart-publish-time",
@@ -401,7 +432,8 @@ mod tests {
         let of = |sweep: &Sweep| chart(sweep, Quantity::Throughput).render().into_string();
         assert!(of(&sweep).contains(">0</text>") && !of(&sweep).contains("log scale"));
         let cell = sweep.cells.first_mut().unwrap();
-        let done = Measured { quantity: Quantity::Done, values: vec![0.7], mean: 0.7, ci95: None };
+        let done =
+            Measured { quantity: Quantity::Done, values: vec![0.7], mean: 0.7, ci95: None, at_least: false };
         cell.quantities.push(done);
         cell.quantities[0].mean *= 1000.0;
         assert!(of(&sweep).contains("Throughput (/s), log scale"));

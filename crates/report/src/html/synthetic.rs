@@ -126,6 +126,7 @@ pub fn gateway() -> RunRecord {
 fn terms() -> Terms {
     let objective = |subject, comparison, bound| Objective { population: None, subject, comparison, bound };
     Terms {
+        cost: None,
         populations: Vec::new(),
         relayed: false,
         datagrams: false,

@@ -188,6 +188,11 @@ matrix: { platform.with.cpu: [\"0\", \"0.0001\"] }
             position,
             run: "r".into(),
             verdict: Verdict::Met,
+            line: None,
+            demanded: None,
+            limits: Vec::new(),
+            cost: None,
+            headroom: None,
             level: Some(LevelSummary { achieved: Some(500.0), finished: true, ..LevelSummary::default() }),
         };
         let taken: Vec<Taken> = matrix.positions().map(taken).collect();

@@ -4,7 +4,7 @@ use super::bench::{Setup, seeds};
 use plimsoll_model::Metric;
 
 /// How often 95 % intervals must cover in so many trials so that an exact binomial test at 1 % does not refuse them.
-fn least(trials: u64) -> u64 {
+pub fn least(trials: u64) -> u64 {
     // The largest count whose lower tail has a probability below 1 %.
     let (n, p) = (trials as f64, 0.95f64);
     let mut tail = 0.0;

@@ -1,5 +1,8 @@
 //! The platform under test.
 
+use super::balancer::Balancer;
+use super::command::PlatformCommand;
+use super::engine::{Compose, Manifests};
 use super::quota::Quota;
 use super::relay::Relay;
 use super::with::With;
@@ -31,6 +34,18 @@ pub(crate) struct AttachedPlatform {
     /// `ws://host:port/path` or `wss://host:port/path` over WebSocket. Only for profiles that start nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<AsText<Endpoint>>,
+    /// Commands that bring the platform up before each run and take it down after it, in place of an `address`. Only for
+    /// profiles that start nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Box<PlatformCommand>>,
+    /// A compose file from which a container engine brings the platform up, in place of an `address`. It does so before each run,
+    /// and takes the platform down after it. Only for profiles that start nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compose: Option<Box<Compose>>,
+    /// Manifests of Kubernetes from which `kubectl` brings the platform up, in place of an `address`. It does so before each run,
+    /// and takes the platform down after it. Only for profiles that start nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifests: Option<Box<Manifests>>,
     /// What is spoken at an address that begins with `ws://` or `wss://`: `mqtt` (the default) or `websocket`. With
     /// `websocket`, each operation sends one message of the WebSocket, and one comes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,13 +67,22 @@ pub(crate) struct AttachedPlatform {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub relays: BTreeMap<String, Relay>,
     /// How many of a component are started, by the names of the components that the profile starts. A relay spreads connections over
-    /// them in turn. Each has a folder and ports of its own. Default 1.
+    /// them in turn, or one of `balancers` does. Each has a folder and ports of its own. Default 1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replicas: BTreeMap<String, u16>,
+    /// Load balancers before components that the profile starts, by the names of the components: the name of a balancer, or
+    /// `{ by: NAME, policy: least_connections, mode: http }`. A component has one with or without `replicas`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub balancers: BTreeMap<String, Balancer>,
     /// What components may use at most, by the names of the components that the profile starts: processors (`0.5` is half of one),
-    /// or `{ processors: 0.5, memory: 256 MiB }`. Control groups of the kernel keep them to it, which needs root.
+    /// or `{ processors: 0.5, memory: 256 MiB }`. Control groups of the kernel keep them to it, which needs root. Beside `compose`
+    /// and `manifests`, by the names of services and workloads.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub quotas: BTreeMap<String, Quota>,
+    /// The processors that components may run on, by the names of the components that the profile starts: numbers from 0 on, such as
+    /// `[1, 3]`. They must be among those that the platform has. Default all of those.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub processors: BTreeMap<String, Vec<usize>>,
     /// The processes of a platform that runs already on this host: what they use is sampled, and a capture knows their
     /// connections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -95,6 +119,9 @@ impl AttachedPlatform {
         AttachedPlatform {
             profile,
             address: None,
+            command: None,
+            compose: None,
+            manifests: None,
             protocol: None,
             mapping: None,
             with: BTreeMap::new(),
@@ -102,7 +129,9 @@ impl AttachedPlatform {
             ports: BTreeMap::new(),
             relays: BTreeMap::new(),
             replicas: BTreeMap::new(),
+            balancers: BTreeMap::new(),
             quotas: BTreeMap::new(),
+            processors: BTreeMap::new(),
             components: Vec::new(),
             clean_up: false,
             between_runs: None,

@@ -1,6 +1,6 @@
 //! What components of a platform may use at most.
 
-use crate::quantity::{AsText, Memory};
+use crate::quantity::{AsText, Duration, Memory};
 use serde::{Deserialize, Serialize};
 
 /// What a component may use at most: processors, or processors and memory.
@@ -26,4 +26,8 @@ pub(crate) struct Limits {
     /// kills it. Default any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<AsText<Memory>>,
+    /// The time in which processors are shared out, from `1ms` to `1s`. A component that has used its share waits until the next
+    /// period begins. A short one makes short waits. Default `100ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Duration>,
 }

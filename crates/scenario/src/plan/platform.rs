@@ -1,18 +1,21 @@
 //! The platform under test: its profile, where it is, what is spoken there.
 
-use super::{QuotaPlan, RelayPlan, RolePlan};
+use super::{BalancerPlan, CommandPlan, QuotaPlan, RelayPlan, RolePlan};
 use crate::address::{Endpoint, Protocol};
 use crate::profile::{Component, Profile};
 use crate::secret::Secret;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The platform under test.
 #[derive(Clone, Debug)]
 pub struct PlatformPlan {
     /// How to talk to it and how to start it.
     pub profile: Profile,
-    /// `host:port` of a platform that runs already; `None` where the profile starts it.
+    /// `host:port` of a platform that runs already; `None` where the profile starts it. Where commands bring it up, only protocol
+    /// and scheme are known before.
     pub address: Option<Endpoint>,
+    /// What brings it up and takes it down, where commands of the user's do, or an engine with files of theirs.
+    pub command: Option<CommandPlan>,
     /// What each role says to it.
     pub roles: RolePlan,
     /// Ports of a platform that runs already, by the names that its profile gives them.
@@ -21,9 +24,13 @@ pub struct PlatformPlan {
     pub relays: Vec<RelayPlan>,
     /// How many of a component are started, by its name; one of all others.
     pub replicas: BTreeMap<String, u16>,
+    /// Load balancers before components that the profile starts.
+    pub balancers: Vec<BalancerPlan>,
     /// What components which the profile starts may use at most, by name.
     pub quotas: BTreeMap<String, QuotaPlan>,
-    /// Processes of a platform that runs already on this host.
+    /// The processors that components which the profile starts may run on, by name; all that the platform has for the others.
+    pub processors: BTreeMap<String, Vec<usize>>,
+    /// Processes of a platform on this host that Plimsoll does not start itself.
     pub components: Vec<RunningPlan>,
     /// Whether the controller undoes after the run what it did before it.
     pub clean_up: bool,
@@ -73,9 +80,30 @@ impl PlatformPlan {
         self.replicas.get(component).copied().unwrap_or(1).into()
     }
 
-    /// Whether others reach a component through a relay: one was wanted, or it has replicas.
-    pub fn is_behind_relay(&self, component: &str) -> bool {
-        self.replicas_of(component) > 1 || self.relays.iter().any(|relay| relay.component == component)
+    /// The load balancer before a component.
+    pub fn balancer_before(&self, component: &str) -> Option<&BalancerPlan> {
+        self.balancers.iter().find(|balancer| balancer.component == component)
+    }
+
+    /// Whether something stands before a component, through which others reach it: a load balancer, or a relay, which was wanted or
+    /// which replicas need.
+    pub fn is_behind_front(&self, component: &str) -> bool {
+        self.replicas_of(component) > 1
+            || self.relays.iter().any(|relay| relay.component == component)
+            || self.balancer_before(component).is_some()
+    }
+
+    /// The files that say how it is started, as written: the profile, and each load balancer in comments, so that the whole still is a
+    /// profile.
+    pub fn source(&self) -> String {
+        let balancers: BTreeSet<&str> =
+            self.balancers.iter().map(|plan| plan.balancer.source.as_str()).collect();
+        let mut source = self.profile.source.clone();
+        if !balancers.is_empty() && !source.ends_with('\n') {
+            source.push('\n');
+        }
+        source.extend(balancers.into_iter().flat_map(str::lines).map(|line| format!("# {line}\n")));
+        source
     }
 
     /// What devices speak: what the profile says, else the address, else MQTT.

@@ -40,6 +40,7 @@ pub(crate) fn join(
             plan.devices = 0;
         }
     }
+    check_command(&plans, context);
     check_roles(&plans, context);
     check_streams(&plans, context);
     check_topics(&plans, context);
@@ -153,6 +154,20 @@ fn check_topics(plans: &[Plan], context: &mut Context<'_>) {
         let message = "subscribers read a topic that is made for the run, and nobody writes to it over Kafka";
         let help = "write the platform's topic: `subscribers: { kafka: { topic: telemetry } }`";
         context.error_with_help("subscribers", message, help);
+    }
+}
+
+/// What is brought up is the scenario's own platform, at which the first population is.
+fn check_command(plans: &[Plan], context: &mut Context<'_>) {
+    let is_there = plans.first().is_some_and(|plan| plan.platform.command.is_some());
+    for name in ["command", "compose", "manifests"] {
+        let key = format!("platform.{name}");
+        if context.written(&key) && !is_there {
+            let message = format!("`{key}` brings the platform up, and its address is known after that");
+            let help =
+                format!("remove the `address` of the platform and of the first population, or the `{name}`");
+            context.error_with_help(&key, message, help);
+        }
     }
 }
 

@@ -10,7 +10,6 @@ use crate::tree::Node;
 use plimsoll_model::Nanos;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Component as Part, Path};
 
 /// One process of a platform. In `command`, `prepare`, `environment` and `files`, `{port:NAME}` stands for a free port
 /// (the same wherever the same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program, `{certificate}` and `{key}` for
@@ -225,7 +224,7 @@ pub(super) fn check(
         }
         let files = component.files.keys().map(|name| ("files", name));
         for (key, path) in files.chain(component.folder.iter().map(|folder| ("folder", folder))) {
-            if !is_below(path) {
+            if !names::is_below(path) {
                 let message = format!("`{path}` is not a path below {{dir}}");
                 let help = "names, with `/` between folders and what is in them";
                 found.push(Diagnostic::new(at(key), message).help(help));
@@ -272,13 +271,4 @@ fn braced(text: &str) -> impl Iterator<Item = &str> {
 fn is_variable(name: &str) -> bool {
     matches!(name, "dir" | "plimsoll" | "certificate" | "key")
         || name.strip_prefix("port:").is_some_and(|port| !port.is_empty())
-}
-
-/// Whether a path names something below a folder, wherever that is.
-fn is_below(path: &str) -> bool {
-    let named = |part| matches!(part, Part::Normal(_));
-    !path.is_empty()
-        && !path.contains(['\\', '\0'])
-        && !path.ends_with('/')
-        && Path::new(path).components().all(named)
 }

@@ -31,10 +31,18 @@ pub(super) fn of_name<'a>(
 }
 
 /// The same of a component at whose ports something is to stand; one whose ports the profile does not name is reported, too.
-pub(super) fn with_port(name: &str, path: &str, profile: &Profile, help: &str, context: &mut Context<'_>) {
-    let component = of_name(name, path, profile, context);
-    if component.is_some_and(|component| component.named_ports().next().is_none()) {
+pub(super) fn with_port<'a>(
+    name: &str,
+    path: &str,
+    profile: &'a Profile,
+    help: &str,
+    context: &mut Context<'_>,
+) -> Option<&'a Component> {
+    let component = of_name(name, path, profile, context)?;
+    if component.named_ports().next().is_none() {
         let message = format!("the profile `{}` names no port of the component `{name}`", profile.name);
         context.error_with_help(path, message, help);
+        return None;
     }
+    Some(component)
 }

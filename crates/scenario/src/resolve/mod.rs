@@ -1,9 +1,12 @@
 //! From a scenario as written to a plan: defaults filled in, conflicts found, all at once and with their places.
 
+mod balancers;
 mod capture;
+mod command;
 mod component;
 mod connection;
 mod connections;
+mod engine;
 mod experiment;
 mod feed;
 mod hiding;
@@ -15,6 +18,8 @@ mod northbound;
 mod objectives;
 mod platform;
 mod population;
+mod prices;
+mod processors;
 mod quotas;
 mod rate;
 mod relays;
@@ -88,6 +93,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     storm::check_offline(&scenario, context);
     let schedule = schedule::resolve(scenario.schedule.as_ref(), context);
     let northbound = northbound::resolve(scenario.northbound.as_ref(), platform.as_ref(), context);
+    let cost = prices::resolve(scenario.prices.as_ref(), platform.as_ref(), context);
     let objectives = objectives::resolve(&mut scenario, platform.as_ref(), context);
     if let Some(load) = &load {
         objectives::check_load_line(&objectives, load, context);
@@ -120,6 +126,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
         load: load?,
         northbound,
         schedule,
+        cost,
         record: RecordPlan {
             messages: scenario.record.messages,
             freshness: scenario.record.freshness,
@@ -130,6 +137,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
         },
         objectives,
         resolved: String::new(),
+        draft: None,
     };
     if !context.found.is_empty() {
         return None;

@@ -6,7 +6,7 @@ use crate::config::{
     AttachedPlatform, OverWebSocket, Platform, Scenario, SubscriberGroup, Subscribers, With,
 };
 use crate::context::Context;
-use crate::plan::{Ask, Endpoint, PlatformPlan, Protocol, RolePlan, Secret, TokenPlan};
+use crate::plan::{Ask, CommandPlan, Endpoint, PlatformPlan, Protocol, RolePlan, Secret, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
 use crate::profiles::compile::{Compiler, token};
@@ -28,9 +28,10 @@ pub(super) fn resolve(
     let path = if matches!(scenario.platform, Platform::Name(_)) { "platform" } else { "platform.profile" };
     let name = &attached.profile;
     let mut profile = profile(name, path, context)?;
-    let address: Option<Endpoint> = attached.address.as_ref().map(|written| written.0.clone());
     let roles = with_mapping(&profile, attached.mapping.as_ref().or(profile.mapping.as_ref()));
     let spoken = roles.device.as_ref().map(|device| device.speaks.0).unwrap_or_default();
+    let written: Option<Endpoint> = attached.address.as_ref().map(|written| written.0.clone());
+    let address = written.or_else(|| super::command::address(&attached, &profile, spoken, context));
     // A profile may say what is spoken over the WebSocket of the address.
     let is_plain = spoken == Protocol::WebSocket && address.as_ref().is_some_and(|own| own.wire.websocket);
     let said = attached.protocol.or(is_plain.then_some(OverWebSocket::Plain));
@@ -39,7 +40,11 @@ pub(super) fn resolve(
         (None, true) => context.error_with_help(
             path,
             format!("the profile `{name}` starts nothing, so it needs an address"),
-            format!("write `platform: {{ profile: {name}, address: \"{}\" }}`", address_for(spoken)),
+            format!(
+                "write `platform: {{ profile: {name}, address: \"{}\" }}`, or let `command`, `compose` or `manifests` bring \
+                 it up",
+                address_for(spoken)
+            ),
         ),
         (Some(_), false) => context.error_with_help(
             "platform.address",
@@ -48,7 +53,8 @@ pub(super) fn resolve(
         ),
         _ => {}
     }
-    let variables = variables(&profile, &attached.with, context);
+    let variables = variables(&profile, &attached, context);
+    let mut command = super::command::resolve(&attached, &profile, &variables, address.as_ref(), context);
     for word in profile.components.iter_mut().flat_map(Component::words) {
         for (name, value) in &variables {
             *word = word.replace(&format!("{{{name}}}"), value);
@@ -79,17 +85,31 @@ pub(super) fn resolve(
     let secrets = secrets(&attached, context);
     let relays = super::relays::resolve(&attached.relays, &profile, context);
     let replicas = super::replicas::resolve(attached.replicas.clone(), &profile, context);
-    let quotas = super::quotas::resolve(&attached.quotas, &profile, context);
-    let components = super::running::resolve(&attached.components, &profile, context);
-    let (ports, clean_up) = (attached.ports, attached.clean_up);
+    let balancers = super::balancers::resolve(&attached, &profile, &plan, context);
+    let by_engine = command.as_ref().is_some_and(|command| command.engine.is_some());
+    let mut quotas = super::quotas::resolve(&attached.quotas, &profile, by_engine, context);
+    let processors = super::processors::resolve(attached.processors.clone(), &profile, context);
+    let printed = context.brought_up.filter(|_| command.is_some());
+    let key = command.as_ref().map(CommandPlan::key).unwrap_or_default();
+    let components = super::running::resolve(&attached.components, (key, printed), &profile, context);
+    let (mut ports, clean_up) = (attached.ports, attached.clean_up);
+    if let Some(engine) = command.as_mut().and_then(|command| command.engine.as_mut()) {
+        engine.quotas = std::mem::take(&mut quotas);
+        // Their numbers are known when it has brought them up.
+        ports.extend(engine.ports.iter().map(|(name, (_, port))| (name.clone(), *port)));
+    }
+    ports.extend(printed.into_iter().flat_map(|printed| printed.ports.clone()));
     let resolved = PlatformPlan {
         profile,
         address,
+        command,
         roles: plan,
         ports,
         relays,
         replicas,
+        balancers,
         quotas,
+        processors,
         components,
         clean_up,
         secrets,
@@ -97,7 +117,10 @@ pub(super) fn resolve(
     };
     check_ports(&resolved, path, context);
     if resolved.address.is_some() {
-        check_named_ports(&resolved, scenario, context);
+        // What a command brings up has numbers when that is done, and names them then.
+        if resolved.command.is_none() || by_engine || printed.is_some() {
+            check_named_ports(&resolved, scenario, context);
+        }
         check_beside_devices(&resolved, scenario, context);
     }
     Some(resolved)
@@ -130,11 +153,12 @@ fn token(
 
 fn variables(
     profile: &Profile,
-    with: &BTreeMap<String, With>,
+    attached: &AttachedPlatform,
     context: &mut Context<'_>,
 ) -> BTreeMap<String, String> {
     let mut variables = profile.variables.clone();
-    for (name, value) in with {
+    let of_command = super::command::variables(attached);
+    for (name, value) in &attached.with {
         let value = match value {
             With::Text(text) => Some(text.clone()),
             With::Environment(from) => (context.environment.variable)(&from.env),
@@ -144,7 +168,7 @@ fn variables(
             context.error(&format!("platform.with.{name}"), message);
             continue;
         };
-        if variables.insert(name.clone(), value).is_none() {
+        if variables.insert(name.clone(), value).is_none() && !of_command.contains(name.as_str()) {
             let message = format!("the profile `{}` has no variable `{name}`", profile.name);
             let help = match profile.variables.is_empty() {
                 true => "it has no variables at all".to_owned(),
@@ -162,8 +186,9 @@ fn secrets(attached: &AttachedPlatform, context: &Context<'_>) -> Vec<Secret> {
         With::Text(_) => None,
         With::Environment(from) => (context.environment.variable)(&from.env),
     });
-    let address = attached.address.as_ref().map(|written| query_secrets(&written.0.path));
-    values.chain(address.into_iter().flatten()).map(Secret).collect()
+    let written = attached.address.as_ref().map(|written| &written.0.path);
+    let path = written.or(context.brought_up.map(|printed| &printed.address.path));
+    values.chain(path.into_iter().flat_map(|path| query_secrets(path))).map(Secret).collect()
 }
 
 fn mapping(profile: &Profile, written: Option<&String>, context: &mut Context<'_>) -> Option<Option<String>> {
@@ -300,7 +325,12 @@ fn check_named_ports(platform: &PlatformPlan, scenario: &Scenario, context: &mut
             let name = &platform.profile.name;
             let message =
                 format!("{who} of the profile `{name}` speak to a port `{port}`, which has no number");
-            let help = format!("write `ports: {{ {port}: 8080 }}`, with the number of that port");
+            let help = match platform.command.as_ref().map(|command| (command.engine.as_ref(), command.key()))
+            {
+                Some((None, _)) => format!("let `up` print it: `\"ports\": {{ \"{port}\": 8080 }}`"),
+                Some((Some(_), key)) => format!("name that port below `{key}.ports`"),
+                None => format!("write `ports: {{ {port}: 8080 }}`, with the number of that port"),
+            };
             context.error_with_help("platform.ports", message, help);
         }
     }

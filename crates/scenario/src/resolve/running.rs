@@ -1,5 +1,6 @@
-//! The components of a platform that runs already.
+//! The components of a platform that Plimsoll does not start itself.
 
+use crate::brought_up::BroughtUp;
 use crate::config::RunningComponent;
 use crate::context::Context;
 use crate::plan::{RunningPlace, RunningPlan};
@@ -8,8 +9,10 @@ use crate::profile::Profile;
 /// Names that mean this program in results.
 const RESERVED: [&str; 2] = ["plimsoll", "generator"];
 
+/// Resolves those that the scenario lists, and those that were `printed` by what the scenario names at that key.
 pub(super) fn resolve(
     written: &[RunningComponent],
+    (key, printed): (&str, Option<&BroughtUp>),
     profile: &Profile,
     context: &mut Context<'_>,
 ) -> Vec<RunningPlan> {
@@ -21,8 +24,11 @@ pub(super) fn resolve(
         );
     }
     let mut plans: Vec<RunningPlan> = Vec::new();
-    for (index, component) in written.iter().enumerate() {
-        let path = format!("platform.components.{index}");
+    let listed = written.iter().enumerate();
+    let listed = listed.map(|(index, component)| (format!("platform.components.{index}"), component));
+    let printed = printed.into_iter().flat_map(|printed| &printed.components);
+    let printed = printed.map(|component| (format!("{key}.up"), component));
+    for (path, component) in listed.chain(printed) {
         let name = component.name.trim();
         if name.is_empty() || name.contains(char::is_control) {
             context.error(&path, "a name is visible characters in one line");

@@ -13,17 +13,22 @@ pub(super) fn resolve(
     context: &mut Context<'_>,
 ) -> StatePlan {
     let name = &attached.profile;
-    let started = !profile.components.is_empty();
+    let brought_up = super::command::of(attached).map(super::command::Way::key);
+    let started = brought_up.is_some() || !profile.components.is_empty();
     let reset = attached.between_runs == Some(BetweenRuns::Reset) && !started;
     if started && attached.between_runs == Some(BetweenRuns::Keep) {
-        let message = format!("the profile `{name}` starts its platform fresh for each run");
+        let message = match &brought_up {
+            Some(key) => format!("`{key}` brings the platform up for each run"),
+            None => format!("the profile `{name}` starts its platform fresh for each run"),
+        };
         let help = "leave `between_runs` out, or use the profile `existing` for a platform that runs already";
         context.error_with_help("platform.between_runs", message, help);
     }
     if !attached.reset_command.is_empty() && (started || !reset) {
-        let help = match started {
-            true => "remove it: the profile starts its platform fresh for each run",
-            false => "write `between_runs: reset` beside it",
+        let help = match &brought_up {
+            Some(key) => format!("remove it: `{key}` brings the platform up for each run"),
+            None if started => "remove it: the profile starts its platform fresh for each run".to_owned(),
+            None => "write `between_runs: reset` beside it".to_owned(),
         };
         context.error_with_help("platform.reset_command", "it would never be run", help);
     }

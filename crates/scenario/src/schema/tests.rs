@@ -1,4 +1,5 @@
 use super::*;
+use crate::balancers::BalancerConfig;
 use crate::config::Scenario;
 use crate::diagnostic::Diagnostics;
 use crate::environment::Environment;
@@ -38,11 +39,13 @@ fn compare_text(path: &str, generated: String) {
 fn schemas_are_those_of_the_types() {
     let mut population = schema::<Scenario>("Plimsoll scenario");
     let profile = schema::<ProfileConfig>("Plimsoll platform profile");
+    let balancer = schema::<BalancerConfig>("Plimsoll load balancer");
     compare("crates/scenario/src/schema/population.json", &population);
     aliases::describe(&mut population);
     compare("docs/schema/scenario.schema.json", &published_scenario(population.clone()));
     compare_text("docs/scenario.md", keys::page(&published_scenario(population)));
     compare("docs/schema/platform.schema.json", &published(profile, "platform"));
+    compare("docs/schema/balancer.schema.json", &published(balancer, "balancer"));
 }
 
 /// As an editor has it: YAML alone, without what this program knows of it.

@@ -116,6 +116,52 @@ fn wrong_files_are_told_with_place_and_remedy() {
             GOOD.replace("embedded", "{ profile: embedded, replicas: { brokr: 2, broker: 0 } }"),
         ),
         (
+            "prices that make no sense",
+            with(
+                "prices: { currency: USD, types: { small: -1, large: { price: 2, processors: 0 } }, \
+                 components: { brokr: small, broker: smal }, others: { balancer: .nan } }\n",
+            ),
+        ),
+        ("prices of a file that is missing", with("prices: { currency: USD, file: no.csv }\n")),
+        ("prices of a file with a wrong row", with("prices: { currency: USD, file: wrong-prices.csv }\n")),
+        (
+            "words of a balancer",
+            GOOD.replace(
+                "embedded",
+                "{ profile: embedded, balancers: { broker: { by: haproxy, policy: fast, mode: udp } } }",
+            ),
+        ),
+        (
+            "balancers that make no sense",
+            GOOD.replace("embedded", "{ profile: embedded, balancers: { brokr: nginx, broker: haprox } }"),
+        ),
+        ("a balancer and a relay before a component", {
+            let fronts = "relays: { broker: {} }, balancers: { broker: nginx }";
+            GOOD.replace("embedded", &format!("{{ profile: embedded, {fronts} }}"))
+        }),
+        (
+            "a balancer before what it does not understand",
+            GOOD.replace(
+                "embedded",
+                "{ profile: ./both.yaml, balancers: { broker: { by: nginx, mode: http } } }",
+            ),
+        ),
+        ("what a balancer lacks", {
+            let balancer = "{ by: ./plain.yaml, policy: source_address, mode: http }";
+            GOOD.replace("embedded", &format!("{{ profile: chain, balancers: {{ worker: {balancer} }} }}"))
+        }),
+        (
+            "balancers of a platform that runs already",
+            GOOD.replace(
+                "embedded",
+                "{ profile: existing, address: \"mqtt://localhost\", balancers: { broker: nginx } }",
+            ),
+        ),
+        (
+            "processors that make no sense",
+            GOOD.replace("embedded", "{ profile: embedded, processors: { brokr: [0], broker: [] } }"),
+        ),
+        (
             "quotas of a platform that runs already",
             GOOD.replace(
                 "embedded",
@@ -234,6 +280,88 @@ fn wrong_files_are_told_with_place_and_remedy() {
     ] {
         insta::assert_snapshot!(name.replace(' ', "_"), told(&text));
     }
+}
+
+#[test]
+fn wrong_commands_are_told_with_place_and_remedy() {
+    const BOTH: &str = "up: [./up.sh], down: [./down.sh]";
+    for (platform, expected) in [
+        (format!("address: \"mqtt://h\", command: {{ {BOTH} }}"), "remove the `address`, or the `command`"),
+        ("command: { up: [./up.sh] }".to_owned(), "`down`"),
+        ("command: { up: [], down: [./down.sh] }".to_owned(), "the list is empty"),
+        ("command: { up: [\" \"], down: [./down.sh] }".to_owned(), "a program and its arguments"),
+        (format!("command: {{ {BOTH}, then: [x] }}"), "then"),
+        (format!("command: {{ {BOTH}, within: 5 }}"), "has no unit"),
+        (format!("command: {{ {BOTH}, within: 0s }}"), "no command ends within zero time"),
+        (format!("command: {{ {BOTH}, down_within: 0s }}"), "no command ends within zero time"),
+        (format!("command: {{ {BOTH}, scheme: mqt }}"), "did you mean `mqtt`?"),
+        (format!("command: {{ {BOTH}, scheme: coap }}, protocol: mqtt"), "there is none"),
+        ("command: { up: [./up.sh, \"{size}\"], down: [./down.sh] }".to_owned(), "with: { size: \"3\" }"),
+        (
+            "with: { key: { env: BROKER_PASSWORD } }, command: { up: [./up.sh], down: [./down.sh, \"{key}\"] }"
+                .to_owned(),
+            "let the script read `$BROKER_PASSWORD`",
+        ),
+        (format!("with: {{ size: \"3\" }}, command: {{ {BOTH} }}"), "has no variable `size`"),
+        (format!("between_runs: keep, command: {{ {BOTH} }}"), "brings the platform up for each run"),
+        (format!("reset_command: [a], command: {{ {BOTH} }}"), "it would never be run"),
+        (format!("relays: {{ broker: {{ delay: 1ms }} }}, command: {{ {BOTH} }}"), "starts no component"),
+    ] {
+        let told = told(&GOOD.replace("embedded", &format!("{{ profile: existing, {platform} }}")));
+        let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(expected) && told.contains(" --> scenario.yaml:2:"), "{platform}: {told}");
+    }
+    let started = GOOD.replace("embedded", &format!("{{ profile: embedded, command: {{ {BOTH} }} }}"));
+    assert!(told(&started).contains("starts its own platform and takes no `command`"), "{}", told(&started));
+    let storm = GOOD.replace("embedded", &format!("{{ profile: existing, command: {{ {BOTH} }} }}"))
+        + "  storm: { after: 1s, down: 1s }\n";
+    assert!(told(&storm).contains("starts nothing that could be killed"), "{}", told(&storm));
+}
+
+#[test]
+fn wrong_compose_files_and_manifests_are_told_with_place_and_remedy() {
+    const COMPOSE: &str = "file: compose.yaml, service: broker, port: 1883";
+    const MANIFESTS: &str = "files: broker.yaml, service: broker, port: 1883, context: test";
+    for (platform, expected) in [
+        ("compose: { service: broker, port: 1883 }".to_owned(), "`file`"),
+        ("compose: { file: [], service: broker, port: 1883 }".to_owned(), "the list is empty"),
+        ("compose: { file: [a.yaml, ' '], service: broker, port: 1883 }".to_owned(), "a file has a name"),
+        ("compose: { file: a.yaml, service: broker, port: 0 }".to_owned(), "0"),
+        ("compose: { file: a.yaml, service: -x, port: 1 }".to_owned(), "a name has letters, digits"),
+        (format!("compose: {{ {COMPOSE}, with: ' ' }}"), "a program has a name"),
+        (format!("compose: {{ {COMPOSE}, with: --x }}"), "begins with no `-`"),
+        (format!("compose: {{ {COMPOSE}, ports: {{ http: '8080' }} }}"), "such as `broker:8080`"),
+        (format!("compose: {{ {COMPOSE}, ports: {{ http: 'web:0' }} }}"), "such as `broker:8080`"),
+        (format!("compose: {{ {COMPOSE}, scale: {{ broker: 2 }} }}"), "add a load balancer to the file"),
+        (format!("compose: {{ {COMPOSE}, scale: {{ worker: 0 }} }}"), "from 1 to 1000"),
+        (format!("compose: {{ {COMPOSE}, path: in }}"), "a path begins with `/`"),
+        (format!("compose: {{ {COMPOSE}, scheme: mqt }}"), "did you mean `mqtt`?"),
+        (format!("compose: {{ {COMPOSE}, within: 0s }}"), "no command ends within zero time"),
+        (format!("compose: {{ {COMPOSE}, replicas: {{ worker: 2 }} }}"), "replicas"),
+        (format!("address: 'mqtt://h', compose: {{ {COMPOSE} }}"), "remove the `address`, or the `compose`"),
+        (
+            format!("between_runs: keep, compose: {{ {COMPOSE} }}"),
+            "`platform.compose` brings the platform up",
+        ),
+        (format!("quotas: {{ 'a b': 1 }}, compose: {{ {COMPOSE} }}"), "a name has letters, digits"),
+        (
+            format!("quotas: {{ worker: {{ processors: 1, period: 10ms }} }}, compose: {{ {COMPOSE} }}"),
+            "remove the `period`",
+        ),
+        (
+            format!("compose: {{ {COMPOSE} }}, manifests: {{ {MANIFESTS} }}"),
+            "both `compose` and `manifests` bring the platform up",
+        ),
+        ("manifests: { files: a.yaml, service: broker, port: 1883 }".to_owned(), "`context`"),
+        (format!("manifests: {{ {MANIFESTS}, ports: {{ http: 0 }} }}"), "ports have numbers from 1"),
+        (format!("manifests: {{ {} }}", MANIFESTS.replace("test", "' '")), "a context has a name"),
+    ] {
+        let told = told(&GOOD.replace("embedded", &format!("{{ profile: existing, {platform} }}")));
+        let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(expected) && told.contains(" --> scenario.yaml:2:"), "{platform}: {told}");
+    }
+    let started = GOOD.replace("embedded", &format!("{{ profile: embedded, compose: {{ {COMPOSE} }} }}"));
+    assert!(told(&started).contains("takes no `compose`"), "{}", told(&started));
 }
 
 #[test]

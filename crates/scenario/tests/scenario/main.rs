@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod bad_files;
+mod commands;
 mod contracts;
+mod engines;
 mod plans;
 mod populations;
 mod quick;

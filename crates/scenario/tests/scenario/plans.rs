@@ -3,12 +3,13 @@
 use crate::support::{facts, load, load_with};
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::{Metric, Nanos};
+use plimsoll_scenario::balancer::BalancingPolicy;
 use plimsoll_scenario::plan::{
     ArrivalsPer, Comparison, Content, LevelPlan, MarkerForm, Model, Offline, Plan, Protocol, Subject,
     Template,
 };
 use plimsoll_scenario::plan::{QuotaPlan, Variables};
-use plimsoll_scenario::{Environment, SourceFile};
+use plimsoll_scenario::{Environment, SourceFile, read_profile};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use proptest::prelude::*;
 
@@ -190,6 +191,52 @@ fn a_relay_has_the_options_of_the_command() {
 }
 
 #[test]
+fn a_balancer_has_the_mode_of_what_a_port_speaks_unless_the_scenario_says_another() {
+    let planned = |platform: &str| {
+        let plan = load(&LEAST.replace("embedded", platform)).unwrap_or_else(|found| panic!("{found}"));
+        let [balancer] = &plan.platform.balancers[..] else { panic!("{:?}", plan.platform.balancers) };
+        let words = balancer.in_words();
+        let told = format!("before {}: {words}\n", balancer.component);
+        assert!(facts(&plan).contains(&told), "{told}{}", facts(&plan));
+        words
+    };
+    let chain = |balancer: &str| {
+        planned(&format!(
+            "{{ profile: chain, replicas: {{ worker: 3 }}, balancers: {{ worker: {balancer} }} }}"
+        ))
+    };
+    assert_eq!(planned("{ profile: embedded, balancers: { broker: haproxy } }"), "haproxy, round_robin, tcp");
+    assert_eq!(chain("nginx"), "nginx, round_robin, http");
+    assert_eq!(
+        chain("{ by: haproxy, policy: least_connections, mode: tcp }"),
+        "haproxy, least_connections, tcp"
+    );
+    assert_eq!(chain("./plain.yaml"), "plain, round_robin, tcp");
+    let websocket = "{ profile: mosquitto-websocket, balancers: { mosquitto: { by: nginx, mode: http } } }";
+    assert_eq!(planned(websocket), "nginx, round_robin, http");
+}
+
+#[test]
+fn a_balancer_may_vary_and_stands_in_comments_behind_the_profile() {
+    let text = LEAST.replace("embedded", "{ profile: embedded, balancers: { broker: { by: haproxy } } }");
+    let plan = load_with(&text, &["platform.balancers.broker.policy=source_address"]).unwrap();
+    assert_eq!(plan.platform.balancers[0].policy, BalancingPolicy::SourceAddress);
+    let source = plan.platform.source();
+    assert!(source.starts_with(&plan.platform.profile.source) && source.contains("\n# name: haproxy\n"));
+    let kept = SourceFile { name: "kept.yaml".into(), text: source };
+    let again = read_profile(kept, &|_| Err("there is none".into())).unwrap();
+    assert_eq!(again.components, plan.platform.profile.components);
+}
+
+#[test]
+fn devices_that_would_not_pass_a_balancer_are_an_error() {
+    let platform = "{ profile: mosquitto, mapping: tls, balancers: { mosquitto: haproxy } }";
+    let told = load(&LEAST.replace("embedded", platform)).unwrap_err().to_string();
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("devices connect to the port `tls` of `mosquitto`"), "{told}");
+}
+
+#[test]
 fn a_quota_is_that_of_its_component() {
     let quota = |written: &str| {
         let platform = format!("{{ profile: embedded, quotas: {{ broker: {written} }} }}");
@@ -197,10 +244,10 @@ fn a_quota_is_that_of_its_component() {
         (plan.platform.quotas["broker"], facts(&plan))
     };
     let (plan, told) = quota("0.5");
-    assert_eq!(plan, QuotaPlan { processors: Some(0.5), memory: None });
+    assert_eq!(plan, QuotaPlan { processors: Some(0.5), ..QuotaPlan::default() });
     assert!(told.contains("broker: at most 0.5 processors"), "{told}");
     let (plan, told) = quota("{ processors: 2, memory: 1.5 GiB }");
-    assert_eq!(plan, QuotaPlan { processors: Some(2.0), memory: Some(3 << 29) });
+    assert_eq!(plan, QuotaPlan { processors: Some(2.0), memory: Some(3 << 29), period: None });
     assert!(told.contains("broker: at most 2 processors and 1536 MiB of memory"), "{told}");
 }
 
@@ -231,9 +278,12 @@ fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     );
     let target = facts(&load(&at_path).unwrap());
     assert!(target.contains("POST /in/0/?q=1 at service:8080"), "{target}");
+    let balanced =
+        LEAST.replace("embedded", "{ profile: embedded, balancers: { broker: { by: nginx, mode: tcp } } }");
     for text in [
         LEAST,
         EVERYTHING,
+        &balanced,
         &at_path,
         &closed,
         &sized,
@@ -702,4 +752,39 @@ fn queriers_speak_what_devices_speak() {
         let is_over_coap = expected == Protocol::CoapTcp;
         assert_eq!((request.options.len() == 1, request.headers.is_empty()), (is_over_coap, is_over_coap));
     }
+}
+
+/// What each part of `embedded` costs: name, what it runs on, how many, price; then what has no price.
+fn costs(prices: &str, platform: &str) -> (Vec<(String, Option<String>, usize, f64)>, Vec<String>) {
+    let text = format!("{LEAST}prices: {{ currency: USD, {prices} }}\n").replace("embedded", platform);
+    let cost = load(&text).unwrap().cost.unwrap();
+    let priced = cost.priced.into_iter().map(|own| (own.name, own.on, own.count, own.price));
+    (priced.collect(), cost.unpriced)
+}
+
+#[test]
+fn a_component_costs_what_it_runs_on() {
+    let broker =
+        |on: Option<&str>, count, price| vec![("broker".to_owned(), on.map(str::to_owned), count, price)];
+    let with = |keys: &str| format!("{{ profile: embedded, {keys} }}");
+    let file = "file: prices.csv";
+    assert_eq!(costs("components: { broker: 5 }", "embedded").0, broker(None, 1, 5.0));
+    let named = costs(&format!("{file}, components: {{ broker: m4.large }}"), "embedded");
+    assert_eq!(named.0, broker(Some("m4.large"), 1, 94.43));
+    // The cheapest with as much as the quota.
+    for (quota, on, price) in [
+        ("1.5", "m4.large", 94.43),
+        ("{ processors: 3 }", "c4.xlarge", 166.17),
+        ("{ processors: 3, memory: 9 GiB }", "c4.2xlarge", 332.33),
+    ] {
+        let found = costs(file, &with(&format!("quotas: {{ broker: {quota} }}")));
+        assert_eq!(found, (broker(Some(on), 1, price), Vec::new()));
+    }
+    let several = costs("components: { broker: 5 }", &with("replicas: { broker: 3 }"));
+    assert_eq!(several.0, broker(None, 3, 5.0));
+    let beside = costs(&format!("{file}, others: {{ front: balancer }}"), "embedded");
+    assert_eq!(beside.0, [("front".to_owned(), Some("balancer".to_owned()), 1, 11.5)]);
+    assert_eq!(beside.1, ["broker"], "it has no price");
+    let own = "types: { m4.large: 1 }, components: { broker: m4.large }";
+    assert_eq!(costs(&format!("{file}, {own}"), "embedded").0, broker(Some("m4.large"), 1, 1.0));
 }

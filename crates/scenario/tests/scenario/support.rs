@@ -23,12 +23,38 @@ device:
 components: []
 ";
 
+/// A table of instance types.
+const PRICES: &str = "\
+type,price,processors,memory
+m4.large,94.43,2,8 GiB
+c4.xlarge,166.17,4,7.5 GiB
+c4.2xlarge,332.33,8,15 GiB
+balancer,11.5,,
+";
+
+/// A load balancer that can do little.
+const BALANCER: &str = "\
+name: plain
+title: a balancer
+command: [balance, \"{dir}/plain.conf\"]
+files: { plain.conf: \"{mode} {policy} {listen} {server}\" }
+policies: { round_robin: turn }
+modes: { tcp: connections }
+";
+
 fn profile(path: &str) -> Result<String, String> {
     match path {
         "./mine.yaml" => Ok(PROFILE.to_owned()),
+        "./plain.yaml" => Ok(BALANCER.to_owned()),
+        // With a port for datagrams, too.
+        "./both.yaml" => Ok(PROFILE
+            .replace("mqtt}\"]", "mqtt}\", \"{port:coap}\"]")
+            .replace("mqtt_port: mqtt", "mqtt_port: mqtt, coap_port: coap")),
         "./guarded.yaml" => Ok(GUARDED.to_owned()),
         "./other-client.yaml" => Ok(GUARDED.replace("client_id: me", "client_id: you")),
         "./broken.yaml" => Ok(PROFILE.replace("ready_port", "redy_port")),
+        "prices.csv" => Ok(PRICES.to_owned()),
+        "wrong-prices.csv" => Ok(PRICES.replace("332.33", "much")),
         _ => Err("there is no such file".to_owned()),
     }
 }

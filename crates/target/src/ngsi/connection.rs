@@ -4,19 +4,16 @@ use super::Settings;
 use super::broker::Broker;
 use super::refusal::Refusal;
 use super::request::{Answer, Request};
-use super::workers::Workers;
+use super::store::Store;
+use crate::threads::{Connections, lock};
+use crate::workers::Workers;
 use plimsoll_codec::http::{HttpError, Reader, Side};
-use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Most connections at once: each has a thread.
-const MOST_CONNECTIONS: usize = 1000;
-/// Stack of such a thread, in bytes. JSON is read at most 128 levels deep.
-const STACK: usize = 512 * 1024;
 /// How long a client may be silent, and how long it may take to read.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Bytes read at once.
@@ -26,56 +23,21 @@ const READ_SIZE: usize = 16 * 1024;
 pub struct Shared {
     pub settings: Settings,
     pub broker: Mutex<Broker>,
+    /// Where entities are kept; `None` for the broker itself.
+    pub store: Option<Store>,
     pub workers: Workers,
     /// Requests that came so far.
     pub requests: AtomicU64,
     pub connections: Connections,
 }
 
-/// The connections that are open.
-#[derive(Default)]
-pub struct Connections {
-    open: Mutex<HashMap<u64, Arc<TcpStream>>>,
-    next: AtomicU64,
-}
-
-impl Connections {
-    fn add(&self, stream: &Arc<TcpStream>) -> Option<u64> {
-        let mut open = lock(&self.open);
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let room = open.len() < MOST_CONNECTIONS;
-        room.then(|| open.insert(number, Arc::clone(stream)));
-        room.then_some(number)
-    }
-
-    fn remove(&self, number: u64) {
-        lock(&self.open).remove(&number);
-    }
-
-    /// Closes all of them, so that their threads end.
-    pub fn close_all(&self) {
-        for stream in lock(&self.open).values() {
-            // It may be closed already.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-}
-
 /// Serves a client in a thread of its own.
 pub fn serve(stream: TcpStream, shared: &Arc<Shared>) {
-    let stream = Arc::new(stream);
-    let Some(number) = shared.connections.add(&stream) else {
-        return say_busy(&stream);
-    };
-    let (of_thread, refused) = (Arc::clone(shared), Arc::clone(&stream));
-    let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || {
-        // A client that breaks off has nobody to tell.
-        let _ = answer_all(&stream, &of_thread);
-        of_thread.connections.remove(number);
-    });
-    if thread.is_err() {
-        shared.connections.remove(number);
-        say_busy(&refused);
+    let of_thread = Arc::clone(shared);
+    // A client that breaks off has nobody to tell.
+    let served = shared.connections.spawn(stream, move |stream| drop(answer_all(stream, &of_thread)));
+    if let Err(stream) = served {
+        say_busy(&stream);
     }
 }
 
@@ -158,10 +120,8 @@ fn answer(request: Result<Request<'_>, Refusal>, shared: &Shared) -> Answer {
     if fail_every.is_some_and(|every| every > 0 && number.is_multiple_of(every)) {
         return Refusal::planted().into();
     }
-    lock(&shared.broker).answer(&request)
-}
-
-/// What another thread left half done is no worse than what it had not begun.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    match &shared.store {
+        Some(store) => store.answer(&request, &shared.broker),
+        None => lock(&shared.broker).answer(&request),
+    }
 }

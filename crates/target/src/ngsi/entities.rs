@@ -88,6 +88,7 @@ impl Selection {
 }
 
 /// What a change to an entity did.
+#[derive(Clone)]
 pub struct Change {
     /// Which.
     pub key: Key,
@@ -108,6 +109,13 @@ impl Entities {
     /// Roughly how much memory they take, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Adds an entity that is kept elsewhere, in the place of one like it.
+    pub fn load(&mut self, key: Key, attributes: Attributes) {
+        self.delete(&key);
+        self.bytes += size(&key, &attributes);
+        self.entities.insert(key, attributes);
     }
 
     /// Makes an entity.

@@ -1,31 +1,32 @@
 //! A small context broker that speaks NGSIv2, for tests and rehearsal: entities, batch updates, queries, subscriptions
-//! with notifications. Everything is in memory, and bounded.
+//! with notifications. Everything is in memory, and bounded; or entities are in a document store.
 //!
 //! Main flow: [`NgsiTarget::run`] accepts connections, each has a thread that reads requests ([`request`]), waits for one
-//! of the `workers`, and lets the [`broker`] do them; `senders` carry notifications.
+//! of the `workers`, and lets the [`broker`] do them; `senders` carry notifications. What requests do to entities is in
+//! [`operations`], which see no difference between those of the broker and those of a [`store`].
 
 mod attribute;
 mod broker;
 mod connection;
 mod entities;
 mod filter;
+mod operations;
 mod refusal;
 mod request;
 mod senders;
+mod store;
 mod subscriptions;
-mod workers;
 
+use crate::threads::{Connections, accept};
+use crate::workers::Workers;
 use broker::Broker;
-use connection::{Connections, Shared};
+use connection::Shared;
 use senders::Senders;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use workers::Workers;
-
-/// How often a wish to stop is looked for.
-const LOOK: Duration = Duration::from_millis(50);
+use store::Store;
 
 /// What the target is told.
 #[derive(Clone, Debug)]
@@ -46,6 +47,17 @@ pub struct Settings {
     pub token: Option<String>,
     /// Whether a new subscription is told of what is there already.
     pub tells_first: bool,
+    /// Where entities are kept; `None` for the memory of the target.
+    pub store: Option<StoreSettings>,
+}
+
+/// A document store that keeps the entities of the target.
+#[derive(Clone, Debug)]
+pub struct StoreSettings {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// How many connections the target has to it: requests beyond that wait for one.
+    pub connections: usize,
 }
 
 /// Why the target could not start or go on.
@@ -82,6 +94,7 @@ impl NgsiTarget {
         let shared = Arc::new(Shared {
             settings: settings.clone(),
             broker: Mutex::new(broker),
+            store: settings.store.as_ref().map(Store::new),
             workers: Workers::new(settings.workers),
             requests: AtomicU64::new(0),
             connections: Connections::default(),
@@ -102,24 +115,7 @@ impl NgsiTarget {
     /// # Errors
     /// The system fails.
     pub fn run(self, stop: &AtomicBool) -> Result<(), NgsiError> {
-        let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
-        self.listener.set_nonblocking(true)?;
-        while !stop.load(Ordering::Relaxed) {
-            let mut wanted = [rustix::event::PollFd::new(&self.listener, rustix::event::PollFlags::IN)];
-            // The only error is an interrupting signal, after which we look again anyway.
-            let _ = rustix::event::poll(&mut wanted, Some(&timeout));
-            loop {
-                match self.listener.accept() {
-                    Ok((stream, _)) => connection::serve(stream, &self.shared),
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                    Err(_) => {
-                        // No descriptors left, or a peer that is gone: asking again at once would burn the processor.
-                        std::thread::sleep(LOOK);
-                        break;
-                    }
-                }
-            }
-        }
+        accept(&self.listener, stop, |stream| connection::serve(stream, &self.shared))?;
         self.shared.connections.close_all();
         Ok(())
     }

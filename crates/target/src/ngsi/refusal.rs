@@ -74,6 +74,11 @@ impl Refusal {
         Refusal::new(422, "Unprocessable", description)
     }
 
+    /// The store does not do what it must.
+    pub fn store(description: impl Display) -> Refusal {
+        Refusal::new(500, "InternalServerError", description)
+    }
+
     /// A planted fault.
     pub fn planted() -> Refusal {
         Refusal::new(503, "ServiceUnavailable", "a planted fault")

@@ -1,7 +1,10 @@
-//! The NGSIv2 target, spoken to over sockets: status codes, notifications, planted faults, clients that misbehave.
+//! The NGSIv2 target, spoken to over sockets: status codes, notifications, planted faults, clients that misbehave; with
+//! entities in memory, and in document stores (`stored`).
 
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
+
+mod stored;
 
 use plimsoll_codec::http::{Reader, Side, Start};
 use plimsoll_target::ngsi::{NgsiTarget, Settings};
@@ -33,6 +36,7 @@ fn settings() -> Settings {
         fail_every: None,
         token: None,
         tells_first: true,
+        store: None,
     }
 }
 
@@ -168,7 +172,11 @@ fn speed(value: f64) -> Option<Value> {
 
 #[test]
 fn entities_live_as_the_specification_says() {
-    let target = Running::start(&settings());
+    live(&settings());
+}
+
+fn live(settings: &Settings) {
+    let target = Running::start(settings);
     let mut client = target.client();
     let made = client.does("POST", "/v2/entities", road("r1", 10.0), 201);
     assert_eq!(made.location, "/v2/entities/r1?type=Road");
@@ -235,7 +243,11 @@ fn wrong_requests_get_their_status() {
 
 #[test]
 fn entities_are_listed_and_queried() {
-    let target = Running::start(&settings());
+    are_found(&settings());
+}
+
+fn are_found(settings: &Settings) {
+    let target = Running::start(settings);
     let mut client = target.client();
     let entities: Vec<Value> = (0..30).map(|n| road(&format!("r{n:02}"), f64::from(n)).unwrap()).collect();
     let update = json!({ "actionType": "append", "entities": entities });
@@ -271,7 +283,11 @@ fn entities_are_listed_and_queried() {
 
 #[test]
 fn subscriptions_are_told_in_order_over_kept_connections() {
-    let target = Running::start(&settings());
+    are_told(&settings());
+}
+
+fn are_told(settings: &Settings) {
+    let target = Running::start(settings);
     let mut client = target.client();
     let (address, notifications) = listener();
     client.does("POST", "/v2/entities", road("r1", 1.0), 201);
@@ -358,7 +374,11 @@ fn a_listener_that_is_gone_is_counted_and_harms_nobody() {
 
 #[test]
 fn tenants_and_paths_keep_data_apart() {
-    let target = Running::start(&settings());
+    are_apart(&settings());
+}
+
+fn are_apart(settings: &Settings) {
+    let target = Running::start(settings);
     let mut client = target.client();
     let mut as_whom = |tenant: &str, path: &str, method: &str, target: &str, body: Option<Value>| {
         client.headers = format!("Fiware-Service: {tenant}\r\nFiware-ServicePath: {path}\r\n");
