@@ -4,15 +4,18 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+/// The profiles, from the folder of this crate: cargo starts build scripts there.
+const PLATFORMS: &str = "../../platforms";
+
 fn main() -> io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../platforms").canonicalize()?;
-    println!("cargo::rerun-if-changed={}", folder.display());
-    list(&folder, "profiles")?;
-    list(&folder.join("balancers"), "balancers")
+    println!("cargo::rerun-if-changed={PLATFORMS}");
+    list(PLATFORMS, "profiles")?;
+    list(&format!("{PLATFORMS}/balancers"), "balancers")
 }
 
-/// Writes a list of the files in a folder, under the name of what they are.
-fn list(folder: &Path, what: &str) -> io::Result<()> {
+/// Writes a list of the files in a folder, under the name of what they are. Their paths begin at the crate that is
+/// compiled, so that two clones that share what cargo built do not embed the files of the other.
+fn list(folder: &str, what: &str) -> io::Result<()> {
     let files = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()?;
     let mut files: Vec<PathBuf> =
         files.into_iter().filter(|file| file.extension().is_some_and(|ending| ending == "yaml")).collect();
@@ -21,7 +24,10 @@ fn list(folder: &Path, what: &str) -> io::Result<()> {
     for file in &files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         // Writing to a String cannot fail.
-        let _ = writeln!(list, "    ({name:?}, include_str!({file:?})),");
+        let _ = writeln!(
+            list,
+            "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/\", {file:?}))),"
+        );
     }
     let list = format!(
         "/// The {what} embedded in the program by name, with their texts.\nconst EMBEDDED: {list}];\n"

@@ -43,8 +43,10 @@ const SHARD_SILENCE: Duration = Duration::from_secs(10);
 const LOOK: Nanos = Nanos::from_millis(200);
 /// So many looks in a row that find nothing make the platform quiet.
 const QUIET_LOOKS: u32 = 2;
-/// Bytes at most with which the platform answers a client that only keeps its connection.
-const IDLE_ANSWER: u64 = 2;
+/// Bytes of a PINGRESP (MQTT 5.0, 3.13) in a frame of WebSocket.
+const KEEP_ALIVE_ANSWER: f64 = 4.0;
+/// Bytes by which a record of TLS 1.2 with AES-GCM is longer than its content, the most of all usual ones (RFC 5288).
+const RECORD_OVERHEAD: f64 = 29.0;
 
 /// The running engine.
 pub struct Engine {
@@ -345,8 +347,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::ShardDied`], [`EngineError::Interrupted`].
     pub fn settle(&mut self, longest: Nanos, watch: &mut dyn Watch) -> Result<(), EngineError> {
-        // What the network still brings while nobody publishes: an answer of that kind to each client at most.
-        let clients = u64::from(self.plan.all_devices()) + u64::from(self.plan.all_subscribers());
+        let idle = self.idle_bytes(LOOK);
         let end = self.now() + longest;
         let mut quiet = 0;
         while quiet < QUIET_LOOKS && self.now() < end {
@@ -356,9 +357,20 @@ impl Engine {
             }
             let mut counting = ReceivedBytes { watch, received: 0 };
             self.tell_all_and_await(&Command::Flush, &mut counting, |reply| matches!(reply, Reply::Flushed))?;
-            quiet = if counting.received <= clients * IDLE_ANSWER { quiet + 1 } else { 0 };
+            quiet = if counting.received <= idle { quiet + 1 } else { 0 };
         }
         Ok(())
+    }
+
+    /// So many bytes come within that time if the clients only keep their connections: what is expected, and three standard
+    /// deviations of a Poisson law more.
+    fn idle_bytes(&self, span: Nanos) -> u64 {
+        let clients = f64::from(self.plan.all_devices()) + f64::from(self.plan.all_subscribers());
+        // A keep-alive of zero is none.
+        let keep_alive = Some(self.plan.mqtt.keep_alive).filter(|every| *every > Nanos::ZERO);
+        let answers = keep_alive.map_or(0.0, |every| clients * span.as_secs_f64() / every.as_secs_f64());
+        let record = if self.plan.connection.transport.tls.is_some() { RECORD_OVERHEAD } else { 0.0 };
+        ((answers + 3.0 * answers.sqrt() + 1.0).ceil() * (KEEP_ALIVE_ANSWER + record)) as u64
     }
 
     /// Lets the platform be without load for so long; between which times it was.

@@ -18,6 +18,9 @@ pub struct SimulatedDriver {
     traffic: Traffic,
 }
 
+/// Bytes of an acknowledgement: a PUBACK without properties (MQTT 5.0, 3.4).
+const ACKNOWLEDGEMENT: u64 = 4;
+
 impl SimulatedDriver {
     /// Clients of a simulation, so many devices and subscribers.
     pub fn new(
@@ -59,7 +62,10 @@ impl SimulatedDriver {
                 }
                 Event::Sent { device, sequence, at, content, packet }
             }
-            Happening::Acknowledged(device, sequence) => Event::Acknowledged { device, sequence, at },
+            Happening::Acknowledged(device, sequence) => {
+                self.traffic.received += ACKNOWLEDGEMENT;
+                Event::Acknowledged { device, sequence, at }
+            }
             Happening::Abandoned(device, sequence) => Event::Abandoned { device, sequence, at },
             Happening::Received(subscriber, device, sequence) => {
                 self.traffic.received += u64::from(packet);

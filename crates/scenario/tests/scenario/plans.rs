@@ -754,8 +754,11 @@ fn queriers_speak_what_devices_speak() {
     }
 }
 
-/// What each part of `embedded` costs: name, what it runs on, how many, price; then what has no price.
-fn costs(prices: &str, platform: &str) -> (Vec<(String, Option<String>, usize, f64)>, Vec<String>) {
+/// A part of a platform: name, what it runs on, how many, price.
+type Priced = (String, Option<String>, usize, f64);
+
+/// What each part of `embedded` costs, then what has no price.
+fn costs(prices: &str, platform: &str) -> (Vec<Priced>, Vec<String>) {
     let text = format!("{LEAST}prices: {{ currency: USD, {prices} }}\n").replace("embedded", platform);
     let cost = load(&text).unwrap().cost.unwrap();
     let priced = cost.priced.into_iter().map(|own| (own.name, own.on, own.count, own.price));
