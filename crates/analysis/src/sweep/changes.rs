@@ -55,8 +55,8 @@ pub enum Effect {
     Lower,
     /// The interval has 1 in it.
     NotDistinguishable,
-    /// A load line may lie above all levels, so that the interval has no end.
-    AboveLevels,
+    /// Above a load line no level missed for certain, so that the interval has no end.
+    NoUpperBound,
     /// One of the combinations was run once.
     RunOnce,
     /// Some run has no load line: it met no level.
@@ -135,7 +135,7 @@ fn change(axis: usize, before: &Cell, after: &Cell, taken: &[Taken]) -> Option<C
         (Some(least), _) if least > 1.0 => Effect::Higher,
         (_, Some(most)) if most < 1.0 => Effect::Lower,
         (Some(_), Some(_)) => Effect::NotDistinguishable,
-        _ => Effect::AboveLevels,
+        _ => Effect::NoUpperBound,
     };
     Some(change)
 }
@@ -257,7 +257,7 @@ mod tests {
         let above = [(3000.0, 0.0); 3];
         let (effect, change) = pair(near, above);
         assert_eq!((effect, change.most), (Effect::Higher, None));
-        assert_eq!(pair(above, above).0, Effect::AboveLevels);
+        assert_eq!(pair(above, above).0, Effect::NoUpperBound);
     }
 
     #[test]

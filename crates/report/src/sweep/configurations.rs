@@ -66,7 +66,7 @@ fn in_words(sweep: &Sweep, change: &Change) -> String {
         Effect::Lower => format!("lower{rates}, {}", factor(change)),
         Effect::NotDistinguishable => format!("not distinguishable{rates}, {}", factor(change)),
         Effect::RunOnce => format!("run once, so chance is not excluded{rates}"),
-        Effect::AboveLevels => "not known, since it may lie above all levels".to_owned(),
+        Effect::NoUpperBound => "not known, since no higher level missed for certain".to_owned(),
         Effect::NoLoadLine => "not known, since some run met no level".to_owned(),
     };
     if let Some(predicted) = prediction(change) {
@@ -213,7 +213,7 @@ mod tests {
         let expected =
             ", as predicted (x 2.00 to 2.22); +100.00 USD a month; worker (quota) limits before and after";
         assert!(changes[0].ends_with(expected), "{changes:?}");
-        let expected = "replicas.worker from 2 to 4: not known, since it may lie above all levels, \
+        let expected = "replicas.worker from 2 to 4: not known, since no higher level missed for certain, \
                         predicted x 2.00 to 2.22; +100.00 USD a month; worker (quota) limits before, database (quota) after";
         assert_eq!(changes[1], expected);
         let limits = ["worker 1: worker (quota) (2 of 2 runs)", "worker 4: database (quota) (2 of 2 runs)"];

@@ -81,7 +81,7 @@ const fn in_short(effect: Effect) -> &'static str {
         Effect::Higher => "higher",
         Effect::Lower => "lower",
         Effect::NotDistinguishable => "not distinguishable",
-        Effect::AboveLevels => "above all levels",
+        Effect::NoUpperBound => "no level missed",
         Effect::RunOnce => "run once",
         Effect::NoLoadLine => "no level met",
     }
