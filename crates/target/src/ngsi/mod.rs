@@ -92,7 +92,8 @@ impl NgsiTarget {
         let listener = TcpListener::bind(address).map_err(|cause| NgsiError::Listen { address, cause })?;
         // Brokers before one store do not begin in the same nanosecond.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let next = settings.store.as_ref().map_or(1, |_| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX / 2));
+        let next =
+            settings.store.as_ref().map_or(1, |_| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX / 2));
         let broker = Broker::new(Senders::start()?, settings.tells_first, next);
         let shared = Arc::new(Shared {
             settings: settings.clone(),
