@@ -4,7 +4,10 @@
 // under AGPL-3.0; it is installed beside this file, not part of it.
 //
 //   iota-json-agent --north 4041 --south 7896 --mqtt 1883 --broker 1026 [--host 127.0.0.1] [--log ERROR]
-//     [--pause MILLISECONDS]
+//     [--pause MILLISECONDS] [--group KEY --tenant TENANT --path PATH --type TYPE]
+//
+// With --group it provisions that group by itself. A device of the group that nobody provisioned is made when it first sends. So
+// several agents may have the same devices.
 'use strict';
 
 const http = require('node:http');
@@ -27,7 +30,11 @@ const { values: options } = parseArgs({
         host: { type: 'string', default: '127.0.0.1' },
         log: { type: 'string', default: 'ERROR' },
         // Planted: how long each measure waits, beside the others, before it is written.
-        pause: { type: 'string', default: '0' }
+        pause: { type: 'string', default: '0' },
+        group: { type: 'string' },
+        tenant: { type: 'string', default: 'default' },
+        path: { type: 'string', default: '/' },
+        type: { type: 'string', default: 'Reading' }
     }
 });
 for (const name of ['north', 'south', 'mqtt', 'broker']) {
@@ -114,6 +121,24 @@ async function posted(request, response) {
     }
 }
 
+// Provisions a group at the library's own API, as anybody else would.
+async function provision(apikey) {
+    const attributes = [{ object_id: 'm', name: 'message', type: 'TextUnrestricted' }];
+    const group = { apikey, resource: RESOURCE, entity_type: options.type, attributes };
+    const answer = await fetch(`http://${options.host}:${options.north}/iot/services`, {
+        method: 'POST',
+        headers: {
+            'Content-Type': 'application/json',
+            'Fiware-Service': options.tenant,
+            'Fiware-ServicePath': options.path
+        },
+        body: JSON.stringify({ services: [group] })
+    });
+    if (!answer.ok) {
+        throw new Error(`the group ${apikey} was not provisioned: ${answer.status} ${await answer.text()}`);
+    }
+}
+
 async function main() {
     agent.logModule.setLevel(options.log);
     const devices = await mqtt.connectAsync(`mqtt://${options.host}:${options.mqtt}`);
@@ -136,6 +161,9 @@ async function main() {
         providerUrl: `http://${options.host}:${options.north}`,
         timestamp: false
     });
+    if (options.group !== undefined) {
+        await provision(options.group);
+    }
 }
 
 main().catch((error) => {

@@ -46,7 +46,7 @@ pub struct Ngsi {
     #[arg(long)]
     no_first_notification: bool,
     /// A document store that keeps the entities, such as `plimsoll target documents`
-    /// (default: memory). Several brokers may share one; subscriptions stay in each broker
+    /// (default: memory). Several brokers may share one, and its subscriptions
     #[arg(long, value_name = "ADDRESS")]
     store: Option<SocketAddr>,
     /// Connections to the store; requests beyond that wait for one

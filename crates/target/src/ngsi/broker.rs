@@ -24,6 +24,9 @@ const LARGEST_SUBSCRIPTION: usize = 64 * 1024;
 /// Largest notification, in bytes.
 const LARGEST_NOTIFICATION: usize = 8 * 1024 * 1024;
 
+/// The texts of subscriptions by tenant and id.
+pub type Subscribed = BTreeMap<(String, String), String>;
+
 /// See the module.
 pub struct Broker {
     tenants: HashMap<String, Tenant>,
@@ -44,9 +47,10 @@ struct Tenant {
 }
 
 impl Broker {
-    /// A broker that knows nothing yet. `tells_first`: whether a new subscription is told of what is there.
-    pub fn new(senders: Senders, tells_first: bool) -> Broker {
-        Broker { tenants: HashMap::new(), next: 1, senders, tells_first, requests: 0, oversize: 0 }
+    /// A broker that knows nothing yet. `tells_first`: whether a new subscription is told of what is there. `next`: the number of
+    /// its first subscription, from which on no other broker before the same store numbers its own.
+    pub fn new(senders: Senders, tells_first: bool, next: u64) -> Broker {
+        Broker { tenants: HashMap::new(), next, senders, tells_first, requests: 0, oversize: 0 }
     }
 
     /// Does what a request asks for.
@@ -119,6 +123,33 @@ impl Broker {
             let told = notifications(&mut tenant.subscriptions, request, change, attributes);
             self.oversize += send(&self.senders, told);
         }
+    }
+
+    /// All subscriptions.
+    pub fn subscribed(&self) -> Subscribed {
+        let of_tenant = |(name, tenant): (&String, &Tenant)| {
+            let own = tenant.subscriptions.iter().map(|(id, own)| ((name.clone(), id.clone()), own.keep()));
+            own.collect::<Vec<_>>()
+        };
+        self.tenants.iter().flat_map(of_tenant).collect()
+    }
+
+    /// Makes these all subscriptions that there are. What did not change goes on.
+    ///
+    /// # Errors
+    /// One of them is no subscription.
+    pub fn take_over(&mut self, wanted: &Subscribed) -> Result<(), Refusal> {
+        for (name, tenant) in &mut self.tenants {
+            tenant.subscriptions.retain(|id, _| wanted.contains_key(&(name.clone(), id.clone())));
+        }
+        for ((name, id), text) in wanted {
+            let known = self.tenants.get(name).and_then(|tenant| tenant.subscriptions.get(id));
+            if known.is_none_or(|known| known.keep() != *text) {
+                let subscription = Subscription::restore(text)?;
+                self.tenants.entry(name.clone()).or_default().subscriptions.insert(id.clone(), subscription);
+            }
+        }
+        Ok(())
     }
 
     fn tenant(&self, request: &Request<'_>) -> Option<&Tenant> {

@@ -25,7 +25,7 @@ use senders::Senders;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::Store;
 
 /// What the target is told.
@@ -90,7 +90,11 @@ impl NgsiTarget {
     pub fn bind(settings: &Settings) -> Result<NgsiTarget, NgsiError> {
         let address = SocketAddr::new(settings.host, settings.port);
         let listener = TcpListener::bind(address).map_err(|cause| NgsiError::Listen { address, cause })?;
-        let broker = Broker::new(Senders::start()?, settings.tells_first);
+        // Brokers before one store do not begin in the same nanosecond.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let next =
+            settings.store.as_ref().map_or(1, |_| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX / 2));
+        let broker = Broker::new(Senders::start()?, settings.tells_first, next);
         let shared = Arc::new(Shared {
             settings: settings.clone(),
             broker: Mutex::new(broker),

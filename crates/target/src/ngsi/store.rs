@@ -5,6 +5,8 @@
 //! An entity is a document of the collection `entities`, in a database for each tenant. Its `_id` is one text of tenant, path,
 //! type and id, by which a router knows the store of the entity; `attrs` has the JSON text of each attribute.
 
+mod subscriptions;
+
 use super::StoreSettings;
 use super::attribute::{Attribute, Attributes, Format};
 use super::broker::Broker;
@@ -21,11 +23,11 @@ use std::fmt::Write;
 use std::io::{Error, ErrorKind, Result as IoResult};
 use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a request waits for a free connection, and the store may take to accept one and to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The collection of a tenant.
+/// The collection of entities in the database of a tenant.
 const COLLECTION: &str = "entities";
 
 /// A store, and the connections to it.
@@ -34,6 +36,8 @@ pub struct Store {
     connections: Mutex<Connections>,
     /// Rings when a connection is free again.
     bell: Condvar,
+    /// When it was last looked for what other brokers subscribed.
+    looked: Mutex<Option<Instant>>,
 }
 
 struct Connections {
@@ -47,7 +51,8 @@ impl Store {
     /// Connects when it is first asked.
     pub fn new(settings: &StoreSettings) -> Store {
         let connections = Connections { free: settings.connections.max(1), kept: Vec::new() };
-        Store { address: settings.address, connections: Mutex::new(connections), bell: Condvar::new() }
+        let connections = Mutex::new(connections);
+        Store { address: settings.address, connections, bell: Condvar::new(), looked: Mutex::default() }
     }
 
     /// Does what a request asks for.
@@ -59,9 +64,7 @@ impl Store {
     fn perform(&self, request: &Request<'_>, broker: &Mutex<Broker>) -> Result<Answer, Refusal> {
         let tenant = &request.tenant;
         if !operations::is_of_entities(request) {
-            let tells_first = lock(broker).tells_first(request);
-            let known = if tells_first { self.read(tenant, &Named::Any)? } else { Entities::default() };
-            return lock(broker).of_others(request, Some(&known));
+            return self.of_others(request, broker);
         }
         let mut entities = self.read(tenant, &operations::named(request))?;
         let mut journal = Journal::default();
@@ -72,6 +75,7 @@ impl Store {
         let answer = operations.perform();
         self.write(tenant, &journal)?;
         if !journal.written.is_empty() {
+            self.look_for_subscriptions(broker);
             lock(broker).notify(request, &journal.written);
         }
         answer
@@ -81,19 +85,10 @@ impl Store {
     fn read(&self, tenant: &str, named: &Named) -> Result<Entities, Refusal> {
         let mut found = Entities::default();
         let Some(filter) = filter(tenant, named) else { return Ok(found) };
-        let answer = self.ask(command("find", tenant).with("filter", filter))?;
-        let rows = match answer.get("cursor") {
-            Some(Value::Document(cursor)) => cursor.get("firstBatch"),
-            _ => None,
-        };
-        let Some(Value::Array(rows)) = rows else { return Err(self.failed("it answered without documents")) };
-        for row in rows {
-            let entity = match row {
-                Value::Document(row) => read(row),
-                _ => None,
-            };
+        let find = command("find", COLLECTION, &database(tenant)).with("filter", filter);
+        for row in self.rows(find)? {
             let (key, attributes) =
-                entity.ok_or_else(|| self.failed("it has a document that is no entity"))?;
+                read(&row).ok_or_else(|| self.failed("it has a document that is no entity"))?;
             found.load(key, attributes);
         }
         Ok(found)
@@ -112,9 +107,36 @@ impl Store {
                     .push(Document::default().with("q", query).with("u", change).with("upsert", true).into());
             }
         }
+        self.change(COLLECTION, &database(tenant), deletes, updates)
+    }
+
+    /// The documents that are found.
+    fn rows(&self, find: Document) -> Result<Vec<Document>, Refusal> {
+        let answer = self.ask(find)?;
+        let rows = match answer.get("cursor") {
+            Some(Value::Document(cursor)) => cursor.get("firstBatch"),
+            _ => None,
+        };
+        let Some(Value::Array(rows)) = rows else { return Err(self.failed("it answered without documents")) };
+        let row = |row: &Value| match row {
+            Value::Document(row) => Ok(row.clone()),
+            _ => Err(self.failed("it answered with something that is no document")),
+        };
+        rows.iter().map(row).collect()
+    }
+
+    /// Deletes and updates documents of a collection.
+    fn change(
+        &self,
+        collection: &str,
+        database: &str,
+        deletes: Vec<Value>,
+        updates: Vec<Value>,
+    ) -> Result<(), Refusal> {
         for (name, list, statements) in [("delete", "deletes", deletes), ("update", "updates", updates)] {
             if !statements.is_empty() {
-                let statements = command(name, tenant).with(list, statements).with("ordered", false);
+                let statements =
+                    command(name, collection, database).with(list, statements).with("ordered", false);
                 let answer = self.ask(statements)?;
                 if let Some(Value::Array(errors)) = answer.get("writeErrors") {
                     return Err(self.failed(reason(errors.first())));
@@ -200,10 +222,14 @@ fn reason(said: Option<&Value>) -> String {
     }
 }
 
-/// A command that concerns the entities of a tenant.
-fn command(name: &str, tenant: &str) -> Document {
-    let database = if tenant.is_empty() { "ngsi".to_owned() } else { format!("ngsi-{tenant}") };
-    Document::default().with(name, COLLECTION).with("$db", database)
+/// A command that concerns a collection.
+fn command(name: &str, collection: &str, database: &str) -> Document {
+    Document::default().with(name, collection).with("$db", database)
+}
+
+/// The database of a tenant's entities.
+fn database(tenant: &str) -> String {
+    if tenant.is_empty() { "ngsi".to_owned() } else { format!("ngsi-{tenant}") }
 }
 
 /// By what the store knows an entity. JSON keeps the parts apart, whatever is in them.

@@ -121,6 +121,24 @@ impl Subscription {
         Ok(())
     }
 
+    /// The subscription as a text from which it can be made again.
+    pub fn keep(&self) -> String {
+        let mut written = self.written.clone();
+        written.insert("status".into(), if self.active { "active" } else { "inactive" }.into());
+        json!([self.scope, written]).to_string()
+    }
+
+    /// Makes the subscription of such a text.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn restore(text: &str) -> Result<Subscription, Refusal> {
+        let read = serde_json::from_str(text);
+        let (scope, written): (String, Value) =
+            read.map_err(|_| Refusal::bad("what a store keeps is no subscription"))?;
+        Subscription::read(written, &scope)
+    }
+
     /// The subscription as JSON.
     pub fn write(&self, id: &str) -> Value {
         let mut written = self.written.clone();

@@ -115,6 +115,43 @@ fn brokers_before_one_store_see_each_others_entities() {
 }
 
 #[test]
+fn brokers_before_one_store_share_subscriptions() {
+    let stores = [Documents::start(0), Documents::start(0)];
+    let router = Documents::router(&stores);
+    let brokers = [Running::start(&router.broker()), Running::start(&router.broker())];
+    let [mut one, mut other] = brokers.each_ref().map(Running::client);
+    let (address, notifications) = listener();
+    other.does("POST", "/v2/entities", road("r1", 1.0), 201);
+    let subscription = json!({
+        "subject": { "entities": [{ "id": "r1" }] },
+        "notification": { "http": { "url": format!("{address}/told") } },
+    });
+    let path = "/v2/subscriptions?options=skipInitialNotification";
+    let ids: Vec<String> = [&mut one, &mut other]
+        .map(|client| client.does("POST", path, Some(subscription.clone()), 201).location)
+        .into();
+    assert_ne!(ids[0], ids[1]);
+    for client in [&mut one, &mut other] {
+        assert_eq!(client.does("GET", "/v2/subscriptions", None, 200).body.as_array().unwrap().len(), 2);
+    }
+    // Both are told of what is written at either.
+    for (client, value) in [(&mut one, 2.0), (&mut other, 3.0)] {
+        client.does("PATCH", "/v2/entities/r1/attrs", speed(value), 204);
+        for _ in &ids {
+            let (.., body) = notifications.recv_timeout(WAIT).unwrap();
+            assert_eq!(body["data"][0]["speed"]["value"], value);
+        }
+    }
+    // What one deletes or switches off is so for the other one.
+    other.does("DELETE", &ids[0], None, 204);
+    one.fails("GET", &ids[0], None, 404, "NotFound");
+    one.does("PATCH", &ids[1], Some(json!({ "status": "inactive" })), 204);
+    assert_eq!(other.does("GET", &ids[1], None, 200).body["status"], "inactive");
+    other.does("PATCH", "/v2/entities/r1/attrs", speed(4.0), 204);
+    assert!(notifications.recv_timeout(Duration::from_millis(200)).is_err());
+}
+
+#[test]
 fn names_that_a_store_would_misread_stay_as_they_are() {
     let store = Documents::start(0);
     let target = Running::start(&store.broker());
