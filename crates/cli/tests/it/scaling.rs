@@ -23,7 +23,7 @@ components:
 const SCENARIO: &str = "name: scaled
 platform: { profile: scaled.yaml }
 population: { devices: 60, subscribers: 0 }
-load: { search: { from: LOW, to: HIGH, tolerance: 5 %, time: 2m }, warm_up: 1s, hold: 4s, samples: 8, drain: 2s }
+load: { search: { from: LOW, to: HIGH, tolerance: 5 %, time: 1m }, warm_up: 500ms, hold: 2s, samples: 8, drain: 1s }
 objectives: { publish_p99: \"< 250 ms\" }
 prices: { currency: USD, components: { server: 10, front: 3 } }
 ";
@@ -39,7 +39,7 @@ fn changes(sweep: &Value, key: &str) -> Vec<Value> {
 fn swept(bench: &Bench, service: u32, matrix: &str, turns: &str) -> Value {
     bench.write("scaled.yaml", &PROFILE.replace("SERVICE", &format!("{service}ms")));
     let most = 1000 / service;
-    let scenario = SCENARIO.replace("LOW", &(most / 4).to_string()).replace("HIGH", &(most * 8).to_string());
+    let scenario = SCENARIO.replace("LOW", &(most / 2).to_string()).replace("HIGH", &(most * 8).to_string());
     bench.write("sweep.yaml", &format!("{scenario}matrix: {{ {matrix} }}\n"));
     let call = ["sweep", "sweep.yaml", "--repeat", turns, "--store", STORE, "--json", "out.json"];
     let swept = bench.call(call);
