@@ -6,7 +6,7 @@ use plimsoll_model::cost::{Cost, Priced};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What the platform costs, and what it bears for that.
+/// What the platform costs, and what it sustains for that.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CostSummary {
@@ -39,7 +39,7 @@ pub struct PricedPart {
 }
 
 impl CostSummary {
-    /// What bears that load line costs so much.
+    /// What sustains that load line costs so much.
     pub fn of(cost: &Cost, line: Option<&LoadLine>) -> CostSummary {
         let total = cost.total();
         let amount = line.and_then(LoadLine::amount).filter(|_| total > 0.0);

@@ -79,7 +79,7 @@ pub struct Summary {
     pub limits: Vec<Limit>,
     /// What was learned by slowing each part of the platform; null of a run without that (docs/why.md).
     pub experiment: Option<Experiment>,
-    /// What the platform costs, and what it bears for that; null where the scenario has no prices.
+    /// What the platform costs, and what it sustains for that; null where the scenario has no prices.
     pub cost: Option<CostSummary>,
     /// What the wire said; null where nothing was captured.
     pub dissection: Option<DissectionSummary>,

@@ -60,7 +60,7 @@ pub fn render(summary: &Summary) -> String {
     out
 }
 
-/// What the platform costs, what it bears for that, and what has no price.
+/// What the platform costs, what it sustains for that, and what has no price.
 fn cost(summary: &Summary) -> String {
     let Some(cost) = &summary.cost else { return String::new() };
     let CostSummary { currency, per, total, priced, unpriced, load_line_per_cost } = cost;
