@@ -100,7 +100,7 @@ fn match_filters(plans: &mut [Plan], context: &mut Context<'_>) {
     let by_filters = |plan: &Plan| plan.protocol().has_topics() && !asks(plan);
     let Some(common) = common.filter(|&common| plans.get(common).is_some_and(by_filters)) else { return };
     if context.written("subscribers.filters") {
-        return;
+        return hand_on_filters(plans, common);
     }
     let mut filters = Vec::new();
     for plan in plans.iter().filter(|plan| plan.population.receivers == ReceiversPlan::Common) {
@@ -122,6 +122,15 @@ fn match_filters(plans: &mut [Plan], context: &mut Context<'_>) {
         let spoken = (plan.protocol(), plan.amqp1.queue.is_some());
         routing::check_number(filters.len(), spoken, "subscribers.filters", context);
         plan.subscribers.filters = filters;
+    }
+}
+
+/// What subscribers in common subscribe to is said in the words of their own protocol. Populations that speak another one go by that, too.
+fn hand_on_filters(plans: &mut [Plan], common: usize) {
+    let Some(subscribers) = plans.get(common).map(|plan| plan.subscribers.clone()) else { return };
+    for plan in plans.iter_mut().filter(|plan| plan.population.receivers == ReceiversPlan::Common) {
+        plan.subscribers.filters.clone_from(&subscribers.filters);
+        plan.subscribers.share.clone_from(&subscribers.share);
     }
 }
 
