@@ -44,6 +44,7 @@ pub(crate) fn join(
     check_roles(&plans, context);
     check_streams(&plans, context);
     check_topics(&plans, context);
+    check_queue(&plans, context);
     find_markers(&mut plans);
     match_filters(&mut plans, context);
     check_markers(&plans, context);
@@ -163,6 +164,18 @@ fn check_topics(plans: &[Plan], context: &mut Context<'_>) {
         let message = "subscribers read a topic that is made for the run, and nobody writes to it over Kafka";
         let help = "write the platform's topic: `subscribers: { kafka: { topic: telemetry } }`";
         context.error_with_help("subscribers", message, help);
+    }
+}
+
+/// Subscribers in common send nothing: where they receive from a queue, a prefix of their own means nothing. That of devices is theirs.
+fn check_queue(plans: &[Plan], context: &mut Context<'_>) {
+    const KEY: &str = "subscribers.amqp1.prefix";
+    let common = plans.iter().find(|plan| plan.population.receivers == ReceiversPlan::OfOthers);
+    let has_both =
+        |plan: &Plan| plan.amqp1.queue.is_some() && !plan.amqp1.prefix.is_empty() && context.written(KEY);
+    if common.is_some_and(has_both) {
+        let message = "`prefix` stands before addresses, and these subscribers receive from the queue alone";
+        context.error_with_help(KEY, message, "remove `prefix`, or remove `queue` to receive from addresses");
     }
 }
 
