@@ -333,7 +333,7 @@ def write():
         "Generator and broker have a core each of a host of two. So brokers with one thread are favoured, and no figure here says",
         "what a broker does on a larger machine. `bench/brokers.py` makes this page. Each broker is started by the profile of its",
         "name, whose `limits` say what is lifted. RabbitMQ and NATS keep sessions and messages at QoS 1 on disk, the others in",
-        "memory. How many messages a subscriber of theirs may leave unacknowledged is their default.",
+        "memory.",
         "",
         f"There are {len(kept)} runs, which took {sum(one['seconds'] for one in kept) / 3600:.1f} hours, from {min(one['began'] for one in kept)} to {max(one['began'] for one in kept)} UTC."
         if kept else "Nothing was run yet.",
