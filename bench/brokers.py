@@ -6,8 +6,8 @@
 Generator and broker have a core each of a host of two. Each run starts its broker anew. The runs go in turns: every cell of every
 broker once, in an order that is shuffled, then again. A result is kept in docs/results/brokers/ as JSON, and what has one is
 not run again; delete the file to do so. `--hours` begins no run after that time. `--write` makes docs/results/brokers.md of
-all results. `--quick` takes three runs of the cells that are marked as quick, which took 1.8 hours. All take some 7 hours, by an
-estimate. Nothing else should run meanwhile. Before: `cargo build --release`, `source scripts/peers`, `source scripts/brokers`.
+all results. `--quick` takes three runs of the cells that are marked as quick, some 3 hours. All take some 10 hours. Both are
+estimates. Nothing else should run meanwhile. Before: `cargo build --release`, `source scripts/peers`, `source scripts/brokers`.
 """
 import argparse, fcntl, itertools, json, math, os, random, signal, statistics, subprocess, sys, tempfile, textwrap, time
 
@@ -37,16 +37,20 @@ WAYS = {
 }
 # Which share of the differences that the page names may be false.
 FALSE = 0.05
+# Levels of a fixed load, of which the last one counts. A Java virtual machine compiles what it runs often: that takes it so long.
+LEVELS, LEVELS_OF_JAVA = 2, 10
+# A broker is done with warming up where its last two levels differ by no more than that.
+SETTLED = 0.1
 
 
 def fixed(qos, devices, subscribers, rate, size, target="p/{run}/{device}", filters=None):
-    """A load far below what most of them sustain: two levels, of which the first one warms the broker up."""
+    """A load far below what most of them sustain. Levels before the last one warm the broker up."""
     receivers = {"count": subscribers, "filters": filters or ["p/{run}/#"]}
     return {
         "population": {"devices": devices, "subscribers": receivers},
         "mqtt": {"qos": qos},
         "message": {"target": target, "size": size},
-        "load": {"arrivals": "poisson", "levels": [rate, rate], "warm_up": "1s", "hold": "5s", "samples": 10, "drain": "3s", "again": "0s"},
+        "load": {"arrivals": "poisson", "levels": [rate] * LEVELS, "warm_up": "1s", "hold": "5s", "samples": 10, "drain": "3s", "again": "0s"},
     }
 
 
@@ -111,7 +115,36 @@ def way(cell):
 
 def works(cell, broker):
     is_reached = way(cell) == "tcp" or broker in WAYS[way(cell)]
-    return is_reached and CELLS[cell][3] <= BROKERS[broker]
+    return is_reached and CELLS[cell][3] <= BROKERS[broker] and broker not in forgetful(cell)
+
+
+def conformance():
+    """What `conformance.py` found, of each broker."""
+    names = sorted(os.listdir(CONFORMANCE)) if os.path.isdir(CONFORMANCE) else []
+    return [json.load(open(f"{CONFORMANCE}/{name}")) for name in names]
+
+
+def forgetful(cell):
+    """The brokers without the sessions that a load is about, in MQTT 3.1.1, which runs speak: what came of messages for who was away."""
+    if "session" not in CELLS[cell][4].get("mqtt", {}):
+        return {}
+    found = {one["broker"]: str(one["versions"]["3.1.1"]["session"]) for one in conformance()}
+    return {broker: said for broker, said in found.items() if said.startswith("0 of ")}
+
+
+def is_java(broker):
+    """Whether the profile gives a Java virtual machine its memory."""
+    return "-Xmx" in open(f"{ROOT}/platforms/{broker}.yaml").read()
+
+
+def commit():
+    """The commit of the sources; a plus says that they have changes beside it."""
+
+    def git(*arguments):
+        return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True).stdout.strip()
+
+    changes = git("status", "--porcelain", "--untracked-files=no", "--", "bench", "crates", "platforms")
+    return git("rev-parse", "--short=12", "HEAD") + ("+" if changes else "")
 
 
 def scenario(cell, broker):
@@ -119,6 +152,8 @@ def scenario(cell, broker):
     by = WAYS[way(cell)].get(broker, {})
     platform = {"profile": broker} | ({"mapping": by} if isinstance(by, str) else by)
     whole = {"name": f"brokers-{cell}", "description": title, "platform": platform, "connection": {"timeout": "30s"}} | keys
+    if kind == "each" and is_java(broker):
+        whole["load"] = keys["load"] | {"levels": keys["load"]["levels"][:1] * LEVELS_OF_JAVA}
     if kind in ("each", "recovery"):
         # Only what the broker takes for a message matters here.
         whole["objectives"] = {"achieved": ">= 50 %", "publish_p99": None, "subscribe_p99": None, "delivered": None}
@@ -127,13 +162,14 @@ def scenario(cell, broker):
     return whole
 
 
+def each(level):
+    """Processor time of a message in a level, in microseconds."""
+    return level["platform_cpu"] * level["hold"] / level["sent"] * 1e6
+
+
 def figure(kind, summary):
     """The figure of a run; `None` where there is none. Beside a load line stands whether it is one `at least`, beside a fixed load
     what the first level took, while the broker warmed up."""
-
-    def each(level):
-        return level["platform_cpu"] * level["hold"] / level["sent"] * 1e6
-
     level = summary["levels"][-1] if summary["levels"] else None
     if kind == "each":
         return each(level), each(summary["levels"][0])
@@ -155,16 +191,17 @@ def run(cell, broker, turn):
         try:
             summary = json.load(open(os.path.join(folder, "out.json")))
             found, beside = figure(CELLS[cell][5], summary)
+            of_levels = [each(level) for level in summary["levels"]] if CELLS[cell][5] == "each" else []
             validity = [level["validity"] for level in summary["levels"]]
             levels = [{key: level[key] for key in ("offered", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated", "reordered", "reconnects")} for level in summary["levels"]]
             provenance = summary["provenance"]
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-            found, beside, validity, levels, provenance = None, None, [], [], {}
+            found, beside, of_levels, validity, levels, provenance = None, None, [], [], [], {}
             print(f"  no figure: {error!r}; {(done.stdout + done.stderr).strip()[-300:]}", file=sys.stderr)
     kept = {
-        "cell": cell, "broker": broker, "turn": turn, "figure": found, "beside": beside, "validity": validity, "levels": levels,
+        "cell": cell, "broker": broker, "turn": turn, "figure": found, "beside": beside, "of_levels": of_levels, "validity": validity, "levels": levels,
         "seconds": round(time.time() - began), "code": done.returncode, "began": time.strftime("%Y-%m-%d %H:%M", time.gmtime(began)),
-        "platform": provenance.get("platform"),
+        "platform": provenance.get("platform"), "plimsoll": provenance.get("plimsoll"), "commit": commit(),
     }
     json.dump(kept, open(f"{KEPT}/{cell}-{broker}-{turn}.json", "w"), indent=1)
     print(f"{cell} {broker} {turn}: {found and round(found, 2)} {CELLS[cell][1]}, {kept['seconds']} s", flush=True)
@@ -247,21 +284,23 @@ def shown(number):
 
 def cold(kept):
     """What brokers take while they warm up, beside what they take then."""
-    ratios = {}
+    ratios, settled = {}, {}
     for one in kept:
         if one["figure"] and CELLS[one["cell"]][5] == "each" and one["beside"]:
             ratios.setdefault(one["broker"], []).append(math.log(one["beside"] / one["figure"]))
-    lines = ["## Warm and cold", "", "Processor time of a message in the first level / in the second one, over all cells at fixed loads. A ratio above 1 says that", "the broker was still warming up in the first one. Where it is far above 1, it hardly was done in the second one.", ""]
-    lines += ["| broker | ratio | 95 % | runs |", "|---|---|---|---|"]
+            # Earlier results have two levels, and no list of them.
+            *_, before, last = one.get("of_levels") or (one["beside"], one["figure"])
+            settled.setdefault(one["broker"], []).append(abs(before / last - 1) <= SETTLED)
+    lines = ["## Warm and cold", "", "Processor time of a message in the first level / in the last one, over all cells at fixed loads. A ratio above 1 says that", f"the broker was still warming up in the first one. A run is *settled* where its last two levels differ by {SETTLED * 100:.0f} % at most.", ""]
+    lines += ["| broker | ratio | 95 % | settled | runs |", "|---|---|---|---|---|"]
     for name, logs in sorted(ratios.items(), key=lambda item: statistics.fmean(item[1])):
         mean, span = interval(logs)
-        lines.append(f"| {name} | {shown(mean)} | {f'{shown(span[0])} to {shown(span[1])}' if span else '–'} | {len(logs)} |")
+        lines.append(f"| {name} | {shown(mean)} | {f'{shown(span[0])} to {shown(span[1])}' if span else '–'} | {sum(settled[name])} | {len(logs)} |")
     return lines
 
 
 def promises():
     """What `conformance.py` found."""
-    found = [json.load(open(f"{CONFORMANCE}/{name}")) for name in sorted(os.listdir(CONFORMANCE))] if os.path.isdir(CONFORMANCE) else []
     names = {"retained": "retained", "will": "will", "order": "order", "session": "session", "expiry": "expiry", "alias": "topic alias"}
 
     def said(value):
@@ -275,16 +314,25 @@ def promises():
         return said if one["broker"] in said.lower() else f"{one['broker']} {said}".strip()
 
     def after(killed):
-        return f"{killed['came']} of {killed['sent']}, {killed['twice']} twice" if isinstance(killed, dict) else said(killed)
+        if not isinstance(killed, dict):
+            return said(killed)
+        # In earlier results it is not known which were acknowledged.
+        return f"{killed['came']} of {killed.get('acknowledged', str(killed['sent']) + ' sent')}, {killed['twice']} twice"
 
     lines = ["", "## Promises", ""]
-    lines += ["An independent client looks whether brokers keep what MQTT promises (Eclipse Paho, `bench/conformance.py`).", "", "- *Shared*: what the members of a group of four get, from the least to the most.", "- *After kill -9*: of ten messages for an absent subscriber, those that come when the broker is back. The profiles of all but", "  RabbitMQ and NATS keep everything in memory.", "- `–` says that this version of MQTT does not have it, or the broker does not announce it.", "- Each check was made once.", ""]
+    lines += ["An independent client looks whether brokers keep what MQTT promises (Eclipse Paho, `bench/conformance.py`).", "", "- *Shared*: what the members of a group of four get, from the least to the most.", "- *After kill -9*: of ten messages for an absent subscriber, those that the broker had acknowledged, and that come when it is back.", "  The profiles of all but RabbitMQ and NATS keep everything in memory.", "- `–` says that this version of MQTT does not have it, or the broker does not announce it.", "- Each check was made once.", ""]
     lines += [f"| broker | MQTT | {' | '.join(names.values())} | shared | after kill -9 |", "|---" * (len(names) + 4) + "|"]
-    for one in found:
+    for one in conformance():
         for version, checks in one["versions"].items():
             cells = [said(checks.get(name)) for name in names]
             lines.append("| " + " | ".join([named(one), version, *cells, share(checks.get("shared")), after(checks["killed"])]) + " |")
     return lines
+
+
+def builds(kept):
+    """Which Plimsoll has made the runs."""
+    found = sorted({f"{one['plimsoll']} ({one['commit']})" for one in kept if one.get("plimsoll")})
+    return [f"They were made by Plimsoll {', '.join(found)}."] if found else []
 
 
 def wrapped(lines):
@@ -313,6 +361,8 @@ def write():
     kept = [json.load(open(f"{KEPT}/{name}")) for name in sorted(os.listdir(KEPT)) if name.endswith(".json")]
     figures, failed, bounds = {}, [], set()
     for one in kept:
+        if one["broker"] in forgetful(one["cell"]):
+            continue
         is_sound = one["figure"] and all(validity == "valid" for validity in one["validity"][-1:])
         if not is_sound:
             failed.append(one)
@@ -333,12 +383,13 @@ def write():
         "Generator and broker have a core each of a host of two. So brokers with one thread are favoured, and no figure here says",
         "what a broker does on a larger machine. `bench/brokers.py` makes this page. Each broker is started by the profile of its",
         "name, whose `limits` say what is lifted. RabbitMQ and NATS keep sessions and messages at QoS 1 on disk, the others in",
-        "memory. How many messages a subscriber of theirs may leave unacknowledged is their default.",
+        "memory.",
         "",
         f"There are {len(kept)} runs, which took {sum(one['seconds'] for one in kept) / 3600:.1f} hours, from {min(one['began'] for one in kept)} to {max(one['began'] for one in kept)} UTC."
         if kept else "Nothing was run yet.",
+        *builds(kept),
         "These are the loads of `--quick`." if all(CELLS[one["cell"]][2] for one in kept) else "",
-        "All loads, five runs each, take some 7 hours by an estimate. Each run starts its broker afresh. Figures are geometric means",
+        "All loads, five runs each, take some 10 hours by an estimate. Each run starts its broker afresh. Figures are geometric means",
         "over runs with their 95 % intervals (Student, on logarithms). `embedded` is Plimsoll's own broker. The order of rows is that",
         "of the means, and no ranking.",
         "",
@@ -352,7 +403,7 @@ def write():
             continue
         lines += [f"## {title}", ""]
         if kind == "each":
-            lines += ["A run has two equal levels of 5 s, and the second one counts. Brokers in Java are still warming up then: see below. The", "time that a broker uses without load is included. At 4/s and 20/s, with 20 to 100 messages, it may be most of the figure.", ""]
+            lines += [f"A run has {LEVELS} equal levels of 5 s, of brokers in Java {LEVELS_OF_JAVA}, and the last one counts: see below for how warm they are. The", "time that a broker uses without load is included. At 4/s and 20/s, with 20 to 100 messages, it may be most of the figure.", ""]
         if kind == "memory":
             lines += ["The slope of resident memory over 500, 2,000 and 4,000 connections. Of Java, that is how its heap grows.", ""]
         if kind == "line":
@@ -368,6 +419,8 @@ def write():
                 mark = "≥ " if is_bound else ""
                 between = f"{shown(span[0])} to {shown(span[1])}" if span and not is_bound else "–"
                 lines.append(f"| {name} | {mark}{shown(mean)} | {between} | {len(of_brokers[name])} | {told[name]} |")
+            lines += [f"| {name} | – | – | – | |" for name in forgetful(cell)]
+            lines += ["", *(f"{name} keeps no session: of messages for an absent subscriber, {said}." for name, said in forgetful(cell).items())] if forgetful(cell) else []
             missing = [name for name in BROKERS if name not in of_brokers and works(cell, name)]
             if missing:
                 lines += ["", f"Not run: {', '.join(missing)}."]

@@ -87,6 +87,8 @@ fn who_says_nothing_is_told_with_what_was_awaited() {
     for protocol in PROTOCOLS {
         for reason in refusals(protocol, address) {
             assert!(reason.contains("did not come within 500 ms"), "{}: {reason}", protocol.1);
+            let scheme = format!("another protocol than that of `{}://`", protocol.0);
+            assert!(reason.contains(&scheme), "{reason}");
         }
     }
 }
@@ -97,6 +99,8 @@ fn who_closes_at_once_is_told() {
     for protocol in PROTOCOLS {
         for reason in refusals(protocol, address) {
             assert!(reason.contains("closed the connection"), "{}: {reason}", protocol.1);
+            // A broker of Kafka with SASL does so to whom it does not know.
+            assert_eq!(reason.contains("write `kafka.username`"), protocol.0 == "kafka", "{reason}");
         }
     }
 }

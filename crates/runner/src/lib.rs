@@ -234,6 +234,7 @@ fn examine(plan: &Plan) -> Vec<HostCheck> {
         checks.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
         checks.extend(plan.unreached_by_queries().map(preflight::unreached_by_queries));
     }
+    checks.extend(plan.doubtful_filters().into_iter().map(preflight::doubtful_filter));
     checks
 }
 

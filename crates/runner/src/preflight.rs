@@ -30,6 +30,11 @@ pub fn unreached_by_queries(told: String) -> HostCheck {
     HostCheck::warning("queries", told, "")
 }
 
+/// A filter by which nobody receives anything.
+pub fn doubtful_filter(told: String) -> HostCheck {
+    HostCheck::warning("filters", told, "")
+}
+
 /// Everything that is known about this host with respect to a demand. What cannot be read or was not tried has no
 /// finding.
 pub fn examine(limits: &Limits, probe: Option<&Probe>, demand: Option<&Demand>) -> Vec<HostCheck> {

@@ -197,7 +197,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// What the address begins with, before `://`.
-    pub(crate) fn scheme(&self) -> &'static str {
+    pub fn scheme(&self) -> &'static str {
         Scheme::of(self.protocol, self.wire).name
     }
 }

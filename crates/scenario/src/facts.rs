@@ -97,6 +97,7 @@ impl Plan {
         facts.extend(self.platform.roles.doubtful_delivery.clone().map(|warning| ("warning", warning)));
         let unreached = self.with_devices().find_map(Plan::unreached_by_queries);
         facts.extend(unreached.map(|warning| ("warning", warning)));
+        facts.extend(self.doubtful_filters().into_iter().map(|warning| ("warning", warning)));
         facts.extend(self.too_few_observations().into_iter().map(|warning| ("warning", warning)));
         facts
     }

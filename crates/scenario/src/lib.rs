@@ -18,6 +18,7 @@ mod draft;
 mod duration;
 mod environment;
 mod facts;
+mod filters;
 mod input_cache;
 mod inputs;
 mod matrix;

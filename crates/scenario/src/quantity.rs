@@ -1,7 +1,7 @@
 //! Quantities as people write them: `30s`, `1.5k/s`, `1 KiB`, `>= 99.9 %`, `mqtt://host:1883`. Each form is a `format`
 //! of the JSON Schema, so that the check of the tree and the types agree on it.
 
-use crate::address::{Endpoint, SCHEMES, Scheme};
+use crate::address::{Endpoint, Protocol, SCHEMES, Scheme};
 use plimsoll_model::Nanos;
 use plimsoll_model::objective::Comparison;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -394,7 +394,13 @@ impl Quantity for Endpoint {
         let Scheme { protocol, wire, has_path, .. } = *scheme;
         let (rest, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if !has_path && !matches!(path, "" | "/") {
-            return Err(format!("`{}` after the host means nothing to {protocol}", without_query(path)));
+            let meant = match protocol {
+                Protocol::Amqp => "a virtual host at `amqp.virtual_host`",
+                Protocol::Kafka => "a topic at `kafka.topic`",
+                _ => "a topic at `message.target`",
+            };
+            let path = without_query(path);
+            return Err(format!("`{path}` after the host means nothing to {protocol}; write {meant}"));
         }
         let unfit = |c: char| !c.is_ascii_graphic() || c == '#';
         if path.contains(unfit) {
@@ -493,7 +499,7 @@ pub(crate) fn rate_condition(text: &str) -> Result<Condition, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::{Protocol, Wire};
+    use crate::address::Wire;
     use proptest::prelude::*;
 
     #[test]
@@ -611,6 +617,18 @@ mod tests {
             "mqtt://[::1",
         ] {
             assert!(Endpoint::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_a_host_without_paths_has_a_key_of_its_own() {
+        for (text, key) in [
+            ("amqp://a/plant", "`amqp.virtual_host`"),
+            ("kafkas://a/telemetry", "`kafka.topic`"),
+            ("nats://a/city", "`message.target`"),
+        ] {
+            let reason = Endpoint::parse(text).unwrap_err();
+            assert!(reason.contains("after the host means nothing to") && reason.contains(key), "{reason}");
         }
     }
 

@@ -7,16 +7,8 @@ import com.hivemq.extension.sdk.api.parameter.ExtensionStartOutput;
 import com.hivemq.extension.sdk.api.parameter.ExtensionStopInput;
 import com.hivemq.extension.sdk.api.parameter.ExtensionStopOutput;
 import com.hivemq.extension.sdk.api.services.Services;
-import java.io.InputStream;
-import java.io.OutputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.security.KeyFactory;
-import java.security.KeyStore;
-import java.security.cert.Certificate;
-import java.security.cert.CertificateFactory;
-import java.security.spec.PKCS8EncodedKeySpec;
-import java.util.Base64;
 import java.util.concurrent.CountDownLatch;
 
 /**
@@ -24,9 +16,6 @@ import java.util.concurrent.CountDownLatch;
  * {@code conf/config.xml}. A listener with TLS finds the certificate in the key store {@code keys.jks} of the folder.
  */
 public final class HiveMqBroker {
-  /** Nobody else may read the folder. */
-  private static final String PASSWORD = "plimsoll";
-
   /** Lets every client in: without somebody who decides, the broker lets nobody in. */
   private static final class LetIn implements ExtensionMain {
     @Override
@@ -43,26 +32,10 @@ public final class HiveMqBroker {
   private HiveMqBroker() {
   }
 
-  /** Puts a certificate and its key, both in PEM, into a key store, which is what the broker reads. */
-  private static void keep(Path certificate, Path key, Path store) throws Exception {
-    Certificate own;
-    try (InputStream in = Files.newInputStream(certificate)) {
-      own = CertificateFactory.getInstance("X.509").generateCertificate(in);
-    }
-    byte[] bytes = Base64.getDecoder().decode(Files.readString(key).replaceAll("-----[A-Z ]+-----|\\s", ""));
-    KeyFactory keys = KeyFactory.getInstance(own.getPublicKey().getAlgorithm());
-    KeyStore made = KeyStore.getInstance("JKS");
-    made.load(null, null);
-    made.setKeyEntry("broker", keys.generatePrivate(new PKCS8EncodedKeySpec(bytes)), PASSWORD.toCharArray(), new Certificate[] {own});
-    try (OutputStream out = Files.newOutputStream(store)) {
-      made.store(out, PASSWORD.toCharArray());
-    }
-  }
-
   public static void main(String[] arguments) throws Exception {
     Path folder = Path.of(arguments[0]);
     if (arguments.length > 2) {
-      keep(Path.of(arguments[1]), Path.of(arguments[2]), folder.resolve("keys.jks"));
+      Keys.keep(Path.of(arguments[1]), Path.of(arguments[2]), folder.resolve("keys.jks"));
     }
     Path data = Files.createDirectories(folder.resolve("data"));
     Path extensions = Files.createDirectories(folder.resolve("extensions"));

@@ -136,7 +136,9 @@ fn fail_to_connect(script: Script) -> Finished {
 fn a_broker_that_accepts_and_never_answers_fails_the_run_and_is_told_from_a_closed_port() {
     let script = Script { silent: true, ..Script::default() };
     let run = fail_to_connect(script).exits(1);
-    run.says("accepted but MQTT was not answered within 1.00 s");
+    run.says(
+        "accepted but MQTT was not answered within 1.00 s; that port may speak another protocol than that of `mqtt://`",
+    );
 }
 
 #[test]

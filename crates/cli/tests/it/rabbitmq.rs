@@ -73,6 +73,8 @@ fn everything_comes_once_over_tls_and_over_websocket() {
 /// A broker of our own, which can be asked for things.
 struct Server {
     child: Child,
+    /// Its port mapper (epmd). One that it starts itself is a daemon, which outlives a broker that does not end in order.
+    mapper: Child,
     environment: Vec<(&'static str, String)>,
     port: u16,
 }
@@ -97,10 +99,18 @@ impl Server {
             ("ERL_EPMD_PORT", mapper.to_string()),
             ("ERL_EPMD_ADDRESS", "127.0.0.1".to_owned()),
         ];
-        let mut command = Command::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
-        command.envs(environment.clone()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().expect("rabbitmq-server is installed by scripts/peers");
-        let server = Server { child, environment, port };
+        let start = |program: &str| {
+            let mut command = Command::new(program);
+            command
+                .envs(environment.clone())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            command.spawn().expect("rabbitmq-server is installed by scripts/peers")
+        };
+        let mapper = start("epmd");
+        let child = start("/usr/lib/rabbitmq/bin/rabbitmq-server");
+        let server = Server { child, mapper, environment, port };
         let begin = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(begin.elapsed() < Duration::from_secs(60), "RabbitMQ does not listen");
@@ -121,11 +131,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It ends its port mapper, too.
-        self.ask(&["stop"]);
+        // Its script hands the signal on to the broker and waits for that. Its own program for it fails where the broker is not up yet.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
-        let mut mapper = Command::new("epmd");
-        let _ = mapper.arg("-kill").envs(self.environment.clone()).output();
+        let _ = self.mapper.kill();
+        let _ = self.mapper.wait();
     }
 }
 

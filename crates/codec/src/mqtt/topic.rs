@@ -64,6 +64,24 @@ pub fn matches(filter: &str, name: &str) -> bool {
     levels.next().is_none()
 }
 
+/// Whether there is a topic name that both filters match; a topic name is a filter without wildcards. Both are taken to be
+/// valid, and neither to be a shared subscription.
+pub fn overlap(one: &str, other: &str) -> bool {
+    let is_hidden_from = |name: &str, filter: &str| name.starts_with('$') && filter.starts_with(['+', '#']);
+    if is_hidden_from(one, other) || is_hidden_from(other, one) {
+        return false;
+    }
+    let (mut levels, mut others) = (one.split('/'), other.split('/'));
+    loop {
+        match (levels.next(), others.next()) {
+            // `#` also matches its parent level, when the levels have ended.
+            (Some("#"), _) | (_, Some("#")) | (None, None) => return true,
+            (Some(level), Some(other)) if level == other || level == "+" || other == "+" => {}
+            _ => return false,
+        }
+    }
+}
+
 fn has_valid_length(text: &str) -> bool {
     (1..=LONGEST).contains(&text.len())
 }
@@ -121,6 +139,28 @@ mod tests {
         ];
         for (filter, name, expected) in table {
             assert_eq!(matches(filter, name), expected, "{filter} against {name}");
+        }
+    }
+
+    #[test]
+    fn filters_overlap_where_a_topic_matches_both() {
+        let table = [
+            ("a/+/c", "a/b/+", true),
+            ("a/#", "+/b/c", true),
+            ("a/#", "a", true),
+            ("#", "+", true),
+            ("a/+", "a/b/c", false),
+            ("a/+/c", "a/b", false),
+            ("nothing/#", "plimsoll/1/+", false),
+            ("a/>", "a/+", true),
+            ("a/>", "a/b", false),
+            ("+/monitor", "$SYS/monitor", false),
+            ("$SYS/#", "+", false),
+            ("$SYS/#", "$SYS/+", true),
+        ];
+        for (one, other, expected) in table {
+            assert_eq!(overlap(one, other), expected, "{one} and {other}");
+            assert_eq!(overlap(other, one), expected, "{other} and {one}");
         }
     }
 

@@ -44,6 +44,7 @@ pub(crate) fn join(
     check_roles(&plans, context);
     check_streams(&plans, context);
     check_topics(&plans, context);
+    check_queue(&plans, context);
     find_markers(&mut plans);
     match_filters(&mut plans, context);
     check_markers(&plans, context);
@@ -100,7 +101,7 @@ fn match_filters(plans: &mut [Plan], context: &mut Context<'_>) {
     let by_filters = |plan: &Plan| plan.protocol().has_topics() && !asks(plan);
     let Some(common) = common.filter(|&common| plans.get(common).is_some_and(by_filters)) else { return };
     if context.written("subscribers.filters") {
-        return;
+        return hand_on_filters(plans, common);
     }
     let mut filters = Vec::new();
     for plan in plans.iter().filter(|plan| plan.population.receivers == ReceiversPlan::Common) {
@@ -122,6 +123,15 @@ fn match_filters(plans: &mut [Plan], context: &mut Context<'_>) {
         let spoken = (plan.protocol(), plan.amqp1.queue.is_some());
         routing::check_number(filters.len(), spoken, "subscribers.filters", context);
         plan.subscribers.filters = filters;
+    }
+}
+
+/// What subscribers in common subscribe to is said in the words of their own protocol. Populations that speak another one go by that, too.
+fn hand_on_filters(plans: &mut [Plan], common: usize) {
+    let Some(subscribers) = plans.get(common).map(|plan| plan.subscribers.clone()) else { return };
+    for plan in plans.iter_mut().filter(|plan| plan.population.receivers == ReceiversPlan::Common) {
+        plan.subscribers.filters.clone_from(&subscribers.filters);
+        plan.subscribers.share.clone_from(&subscribers.share);
     }
 }
 
@@ -154,6 +164,18 @@ fn check_topics(plans: &[Plan], context: &mut Context<'_>) {
         let message = "subscribers read a topic that is made for the run, and nobody writes to it over Kafka";
         let help = "write the platform's topic: `subscribers: { kafka: { topic: telemetry } }`";
         context.error_with_help("subscribers", message, help);
+    }
+}
+
+/// Subscribers in common send nothing: where they receive from a queue, a prefix of their own means nothing. That of devices is theirs.
+fn check_queue(plans: &[Plan], context: &mut Context<'_>) {
+    const KEY: &str = "subscribers.amqp1.prefix";
+    let common = plans.iter().find(|plan| plan.population.receivers == ReceiversPlan::OfOthers);
+    let has_both =
+        |plan: &Plan| plan.amqp1.queue.is_some() && !plan.amqp1.prefix.is_empty() && context.written(KEY);
+    if common.is_some_and(has_both) {
+        let message = "`prefix` stands before addresses, and these subscribers receive from the queue alone";
+        context.error_with_help(KEY, message, "remove `prefix`, or remove `queue` to receive from addresses");
     }
 }
 

@@ -82,8 +82,12 @@ pub(crate) fn check_of_filter(
     }
 }
 
-/// Reports subscribers that take turns at a queue, and of which each is expected to get everything.
+/// Reports a queue without a name, and subscribers that take turns at a queue and of which each is expected to get everything.
 pub(crate) fn check_queue(scenario: &Scenario, queue: &Option<String>, key: &str, context: &mut Context<'_>) {
+    if queue.as_ref().is_some_and(String::is_empty) {
+        let help = "write the name of a queue that exists at the platform, or remove `queue`";
+        context.error_with_help(key, "the name of the queue is empty", help);
+    }
     let is_shared = match &scenario.population.subscribers {
         Subscribers::Group(group) => group.share.is_some(),
         Subscribers::Count(_) => false,

@@ -21,7 +21,10 @@ pub(super) fn resolve(
         Subscribers::Group(group) => (group.clone(), "population.subscribers.filters"),
     };
     let qos = group.qos.unwrap_or(scenario.mqtt.qos);
-    let texts = match group.filters {
+    // Subscribers in common are resolved by themselves, too, and what they wrote is in the words of their own protocol.
+    let elsewhere = context.population().receivers == ReceiversPlan::Common;
+    let is_theirs = elsewhere && context.written("population.subscribers.filters");
+    let texts = match group.filters.filter(|_| !is_theirs) {
         Some(texts) => texts,
         // Messages go to the path of the platform's address.
         None if scenario.message.target.is_empty() => Vec::new(),
@@ -32,8 +35,6 @@ pub(super) fn resolve(
         }
     };
     let texts = texts.iter().map(|text| routing::filter_levels(text, protocol)).collect();
-    // Subscribers in common are resolved by themselves, too.
-    let elsewhere = context.population().receivers == ReceiversPlan::Common;
     let shares = elsewhere || protocol != Protocol::Mqtt || scenario.mqtt.version != ProtocolVersion::V311;
     let (share, texts) = share(group.share, texts, shares, path, context);
     if let Some(name) = share.as_ref().filter(|_| protocol == Protocol::Nats) {

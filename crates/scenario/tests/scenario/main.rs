@@ -7,6 +7,7 @@ mod bad_files;
 mod commands;
 mod contracts;
 mod engines;
+mod filters;
 mod plans;
 mod populations;
 mod quick;

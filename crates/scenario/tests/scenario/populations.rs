@@ -212,6 +212,34 @@ load: { levels: [100] }
 }
 
 #[test]
+fn a_queue_has_a_name_and_who_only_receives_from_it_has_no_prefix() {
+    let with = |more: &str| {
+        let text = format!(
+            "name: t\nplatform: {{ profile: existing, address: 'amqp1://h' }}\npopulation: {{ devices: 1 }}\n\
+             load: {{ levels: [100] }}\n{more}\n"
+        );
+        load(&text).map_err(|found| flat(&found))
+    };
+    for (more, expected) in [
+        ("amqp1: { queue: '' }", "the name of the queue is empty"),
+        (
+            "subscribers: { count: 1, amqp1: { queue: orders, prefix: /topic/ } }",
+            "these subscribers receive from the queue alone",
+        ),
+    ] {
+        let found = with(more).unwrap_err();
+        assert!(found.contains(expected), "{found}");
+    }
+    // What devices send has the prefix.
+    for more in [
+        "amqp1: { queue: orders, prefix: /topic/ }\nsubscribers: 1",
+        "amqp1: { prefix: /topic/ }\nsubscribers: { count: 1, amqp1: { queue: orders } }",
+    ] {
+        assert_eq!(with(more).map(|plan| plan.others.len()), Ok(1), "{more}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_told_with_its_place() {
     for (from, to, expected) in [
         ("devices: 100", "devices: many", "`populations.0.devices`: expected a whole number"),

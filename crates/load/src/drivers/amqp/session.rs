@@ -238,13 +238,28 @@ impl Session {
     fn closed(&self, of_channel: bool, code: u16, reason: &str) -> Failure {
         let what = if of_channel { "channel" } else { "connection" };
         let lasting = self.phase != Phase::Ready && LASTING.contains(&code);
-        let advice = match code {
-            403 if self.phase == Phase::Tuning => "; write `amqp.username` and `amqp.password`",
-            _ => "",
-        };
+        let advice = self.advice(code);
         Failure {
             reason: format!("the platform closed the {what}: {code} {}{advice}", words::plain(reason)),
             lasting,
+        }
+    }
+
+    /// What to do about the code of a refusal; empty where its own words have to do.
+    fn advice(&self, code: u16) -> String {
+        let AmqpPlan { virtual_host, exchange, queue, .. } = &self.settings.amqp;
+        match (code, self.phase, self.client, queue) {
+            (403, Phase::Tuning, ..) => "; write `amqp.username` and `amqp.password`".to_owned(),
+            (402 | 530, Phase::Opening, ..) => format!(
+                "; `amqp.virtual_host` is `{virtual_host}`: make it at the platform and let the user in, or write another one"
+            ),
+            (404, _, Client::Subscriber(_), Some(queue)) => {
+                format!("; make the queue `{queue}` at the platform, or write another `amqp.queue`")
+            }
+            (404, ..) => {
+                format!("; make the exchange `{exchange}` at the platform, or write another `amqp.exchange`")
+            }
+            _ => String::new(),
         }
     }
 

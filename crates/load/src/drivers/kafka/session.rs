@@ -541,6 +541,16 @@ impl messaging::Session for Session {
             Phase::Ready => "nothing",
         }
     }
+
+    /// A broker that asks who clients are answers nothing before they have said so.
+    fn advice_on_closing(&self) -> &'static str {
+        match self.phase {
+            Phase::Topic if self.settings.kafka.username.is_none() && !self.was_ever_ready => {
+                "; where it asks who clients are (SASL), write `kafka.username` and `kafka.password`"
+            }
+            _ => "",
+        }
+    }
 }
 
 /// Whether a record with that key is what a subscriber wants to have. One without a key is.

@@ -186,7 +186,8 @@ impl<S: Session> Connection<S> {
                     }
                     State::Idle | State::Ready | State::Waiting => return,
                 };
-                self.failed(slot, format!("{what} within {}", io.stream.timeout), false, io, events);
+                let is_silent = self.state != State::Connecting && self.last_heard < self.stream.began();
+                self.failed(slot, io.stream.late(&what, is_silent), false, io, events);
             }
             // A timer of an earlier connection would start a second row of them.
             Timer::KeepAlive if self.state == State::Ready && at == self.keep_alive_at => {

@@ -94,6 +94,12 @@ pub trait Session: Send {
 
     /// What is awaited before the client is ready, for people.
     fn awaited(&self) -> &'static str;
+
+    /// What may be wrong where the platform closes the connection in place of that, and what to do about it, for people; empty where
+    /// nothing is known.
+    fn advice_on_closing(&self) -> &'static str {
+        ""
+    }
 }
 
 /// A message to be written.

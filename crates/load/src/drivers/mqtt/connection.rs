@@ -169,22 +169,21 @@ impl Connection {
         match timer {
             Timer::Reconnect if self.state == State::Waiting => self.open(slot, io, events),
             Timer::ConnectTimeout => {
-                let what = match self.state {
-                    State::Connecting => "no TCP connection",
+                let (what, is_silent) = match self.state {
+                    State::Connecting => ("no TCP connection", false),
                     State::Layering => {
-                        "the TCP connection was accepted but its handshake was not answered in full"
+                        ("the TCP connection was accepted but its handshake was not answered in full", true)
                     }
                     State::Handshaking if !self.session.awaits_connack() => {
-                        "the platform accepted the client but SUBSCRIBE was not answered"
+                        ("the platform accepted the client but SUBSCRIBE was not answered", false)
                     }
                     State::Travelling | State::Handshaking => {
-                        "the TCP connection was accepted but MQTT was not answered"
+                        ("the TCP connection was accepted but MQTT was not answered", true)
                     }
                     State::Idle | State::Ready | State::Waiting => return,
                 };
                 if at >= self.stream.began() + io.stream.timeout {
-                    let reason = format!("{what} within {}", io.stream.timeout);
-                    self.failed(slot, reason, io, events);
+                    self.failed(slot, io.stream.late(what, is_silent), io, events);
                 }
             }
             // A timer of an earlier connection would start a second row of them.

@@ -289,11 +289,17 @@ impl Session {
         }
         let is_about_user = lower.contains("authorization") || lower.contains("authentication");
         let lasting = is_about_user && self.phase == Phase::Connecting;
-        let advice =
-            match lasting && self.settings.nats.username.is_none() && self.settings.nats.token.is_none() {
-                true => "; write `nats.username` and `nats.password`, or `nats.token`",
-                false => "",
-            };
+        let NatsPlan { username, token, .. } = &self.settings.nats;
+        let advice = match (lasting, username, token) {
+            (false, ..) => "",
+            (_, None, None) => "; write `nats.username` and `nats.password`, or `nats.token`",
+            (_, Some(_), _) => {
+                "; correct `nats.username` and `nats.password`, or write `nats.token` in their place"
+            }
+            (_, None, Some(_)) => {
+                "; correct `nats.token`, or write `nats.username` and `nats.password` in its place"
+            }
+        };
         Err(Failure { reason: format!("the platform ended the connection: {told}{advice}"), lasting })
     }
 }

@@ -30,6 +30,8 @@ pub struct StreamIo {
     pub address: SocketAddr,
     sources: Sources,
     transport: Transport,
+    /// What the platform's address begins with, before `://`.
+    scheme: &'static str,
     /// How long connecting may take, with what lies above TCP.
     pub timeout: Nanos,
     /// The first and the longest pause before connecting again.
@@ -58,12 +60,25 @@ impl StreamIo {
             address,
             sources: Sources::new(plan.connection.source_addresses.clone(), address),
             transport: Transport::new(transport, plan.seed, run_context).map_err(std::io::Error::other)?,
+            scheme: plan.platform.endpoint().scheme(),
             timeout: plan.connection.timeout,
             pauses: plan.connection.reconnect,
             scratch: vec![0; read_size],
             clear: Vec::new(),
             traffic: Traffic::default(),
         })
+    }
+
+    /// What was missing when connecting had taken too long, for people. A platform that has said nothing may be waiting for the first
+    /// words of another protocol.
+    pub fn late(&self, what: &str, is_silent: bool) -> String {
+        let (timeout, scheme) = (self.timeout, self.scheme);
+        match is_silent {
+            true => format!(
+                "{what} within {timeout}; that port may speak another protocol than that of `{scheme}://`"
+            ),
+            false => format!("{what} within {timeout}"),
+        }
     }
 }
 

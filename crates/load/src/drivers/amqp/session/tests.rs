@@ -167,7 +167,9 @@ fn what_the_platform_refuses_is_told() {
     assert_eq!(refused, Failure::lasting(told));
     let mut device = self::device("");
     let gone = receive(&mut device, &method(20, 40, &close(404, "NOT_FOUND - no exchange"))).0.unwrap_err();
-    assert_eq!(gone, Failure::passing("the platform closed the channel: 404 NOT_FOUND - no exchange"));
+    let told = "the platform closed the channel: 404 NOT_FOUND - no exchange; make the exchange `amq.topic` at the platform, or \
+                write another `amqp.exchange`";
+    assert_eq!(gone, Failure::passing(told));
     assert!(
         receive(&mut device, &method(60, 30, &[0, 0])).0.unwrap_err().reason.contains("is the queue gone?")
     );
@@ -180,4 +182,26 @@ fn what_the_platform_refuses_is_told() {
     let (_, said) = receive(&mut device, &method(20, 20, &[0]));
     assert!(!device.may_publish() && !said.is_empty(), "it lets nobody send");
     assert_eq!(happened(&mut device, &method(60, 11, &[])), "Pong");
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_key() {
+    let close = |code: u16| [&code.to_be_bytes()[..], &[0], &[0; 4]].concat();
+    let filters = ["#".to_owned()];
+    let mut unknown =
+        Session::new(Client::Subscriber(0), &filters, &settings("amqp: { virtual_host: nowhere }\n", "1"));
+    unknown.begin(&mut Vec::new());
+    let start = [&[0, 9][..], &[0; 4], &[0, 0, 0, 5], b"PLAIN", &[0; 4]].concat();
+    happened(&mut unknown, &method(10, 10, &start));
+    happened(&mut unknown, &method(10, 30, &[7, 255, 0, 4, 0, 0, 0, 10]));
+    let refused = receive(&mut unknown, &method(10, 50, &close(530))).0.unwrap_err();
+    assert!(refused.lasting && refused.reason.contains("`amqp.virtual_host` is `nowhere`"), "{refused:?}");
+    for (more, advice) in [
+        ("amqp: { exchange: plant }\n", "make the exchange `plant` at the platform"),
+        ("amqp: { queue: orders }\n", "make the queue `orders` at the platform"),
+    ] {
+        let (mut subscriber, _) = opened(Client::Subscriber(0), &["#"], &settings(more, "1"));
+        let missing = receive(&mut subscriber, &method(20, 40, &close(404))).0.unwrap_err();
+        assert!(missing.lasting && missing.reason.contains(advice), "{missing:?}");
+    }
 }

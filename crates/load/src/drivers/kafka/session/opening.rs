@@ -131,7 +131,10 @@ impl Session {
             }
             error::UNKNOWN_TOPIC => {
                 let topic = &self.settings.topic;
-                return Err(Failure::lasting(format!("the platform has no topic `{topic}`")));
+                return Err(Failure::lasting(format!(
+                    "the platform has no topic `{topic}`; make it there, or leave `kafka.topic` out for one that is made for the \
+                     run"
+                )));
             }
             error::NONE if cluster.partitions.is_empty() => {
                 return self.ask_again(error::LEADER_NOT_AVAILABLE);

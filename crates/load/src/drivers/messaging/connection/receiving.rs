@@ -71,7 +71,8 @@ impl<S: Session> Connection<S> {
                 format!("the platform closed the connection within the handshake below {}", S::NAME)
             }
             State::Opening => {
-                format!("the platform closed the connection, and {} had not come", self.session.awaited())
+                let (awaited, advice) = (self.session.awaited(), self.session.advice_on_closing());
+                format!("the platform closed the connection, and {awaited} had not come{advice}")
             }
             _ => "the platform closed the connection".to_owned(),
         }

@@ -220,6 +220,15 @@ fn errors_end_a_connection_unless_they_are_about_a_subject() {
     went_on(&mut device, INFO);
     let failure = receive(&mut device, "-ERR 'Authorization Violation'\r\n").0.unwrap_err();
     assert!(failure.lasting && failure.reason.contains("write `nats.username`"), "{failure:?}");
+    for (shown, advice) in [
+        ("username: me, password: { env: P }", "correct `nats.username` and `nats.password`, or write"),
+        ("token: { env: T }", "correct `nats.token`, or write"),
+    ] {
+        let mut device = session(Client::Device(0), &[], &format!("nats: {{ {shown} }}\n"));
+        went_on(&mut device, INFO);
+        let failure = receive(&mut device, "-ERR 'Authorization Violation'\r\n").0.unwrap_err();
+        assert!(failure.lasting && failure.reason.contains(advice), "{failure:?}");
+    }
     device.begin(&mut Vec::new());
     went_on(&mut device, INFO);
     went_on(&mut device, "PONG\r\n");
