@@ -336,7 +336,7 @@ def builds(kept):
 
 
 def wrapped(lines):
-    """Paragraphs and items of lists in lines of 118 columns; tables and headings as they are."""
+    """Paragraphs and items of lists in lines of 118 columns; tables, headings and code as they are."""
     out, open_one = [], []
 
     def close():
@@ -348,7 +348,7 @@ def wrapped(lines):
     for line in lines:
         if line.startswith("- "):
             close()
-        if line and not line.startswith(("|", "#", "**")):
+        if line and not line.startswith(("|", "#", "**", "    ")):
             open_one.append(line)
         else:
             close()
