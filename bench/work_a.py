@@ -137,9 +137,11 @@ def kept(name):
 
 
 def rate(result):
-    """The load line of a run, and whether it is only known as at least that; `None` without one."""
+    """The load line of a run, and how much higher it may lie, as a logarithm (`None` if no level above it missed); `None` without one."""
     line = result["load_line"]
-    return (line["rate"], line["at_least"] and line["below"] is None) if line and line["rate"] else None
+    if not line or not line["rate"]:
+        return None
+    return line["rate"], math.log(line["below"] / line["rate"]) if line["below"] else None
 
 
 def interval(values):
@@ -154,22 +156,40 @@ def interval(values):
 
 
 def ratio(before, after):
-    """How much one is of the other, at least and at most with 95 % confidence (Welch on logarithms); `None` if either was run once."""
-    if min(len(before), len(after)) < 2:
-        return None
-    logs = [[math.log(value) for value in values] for values in (before, after)]
+    """How much one is of the other, at least and at most, as sweeps have it: 95 % confidence (Welch on logarithms), and wider by as
+    far as a load line may lie above the level that was met. Either end is `None` where it is not known, as where a run has none."""
+    if min(len(before), len(after)) < 2 or None in before + after:
+        return None, None
+    logs = [[math.log(line) for line, _ in found] for found in (before, after)]
+    rooms = [None if None in (found := [room for _, room in lines]) else statistics.mean(found) for lines in (before, after)]
     spread = [statistics.variance(values) / len(values) for values in logs]
     difference = statistics.mean(logs[1]) - statistics.mean(logs[0])
     total = sum(spread)
     freedom = total**2 / sum(part**2 / (len(values) - 1) for part, values in zip(spread, logs)) if total else 1e9
-    # Nearer to Student's quantile than a table, from two degrees of freedom on (Hill, 1970, first terms).
+    # Student's quantile at 97.5 % (Hill, 1970, its first terms), good to 1 % from two degrees of freedom on.
     t = 1.96 + 2.37 / freedom + 2.82 / freedom**2 + 2.56 / freedom**3
     half = t * math.sqrt(total)
-    return math.exp(difference - half), math.exp(difference + half)
+    least = None if rooms[0] is None else math.exp(difference - half - rooms[0])
+    return least, None if rooms[1] is None else math.exp(difference + half + rooms[1])
 
 
 def lines(row, agent, size=32):
-    return [found[0] for result in kept(f"line-{row}-{agent}-{size}") if (found := rate(result))]
+    """Those of all runs; `None` for a run without one."""
+    return [rate(result) for result in kept(f"line-{row}-{agent}-{size}")]
+
+
+def known(row, agent):
+    return [found[0] for found in lines(row, agent) if found]
+
+
+def between(found):
+    """A ratio in words."""
+    low, high = found
+    if low is None and high is None:
+        return "not known"
+    if low is None or high is None:
+        return f"{low:.2f} times at least" if high is None else f"{high:.2f} times at most"
+    return f"{low:.2f} to {high:.2f} times"
 
 
 def shown(values):
@@ -186,7 +206,7 @@ def limit(row, agent, size=32):
     if not named:
         return "–"
     most = max(set(named), key=named.count)
-    return f"{most} ({named.count(most)} of {len(named)})"
+    return most if most == "–" else f"{most} ({named.count(most)} of {len(named)})"
 
 
 def cost(row, agent):
@@ -199,22 +219,25 @@ def change(row, agent):
     found = ratio(lines("baseline", agent), lines(row, agent))
     if row == "baseline":
         return "–"
-    if not found:
-        return "not known"
     low, high = found
-    word = "higher" if low > 1 else "lower" if high < 1 else "not distinguishable"
-    return f"{word} ({low:.2f} to {high:.2f} times)"
+    if low is None and high is None:
+        return "not known"
+    both = low is not None and high is not None
+    word = "higher, " if low and low > 1 else "lower, " if high and high < 1 else "not distinguishable, " if both else ""
+    return word + between(found)
 
 
 def configurations():
     rows = ["| configuration | agent | load line, /s | of the baseline | what limits | USD a month | /s for a USD |", "|---|---|---|---|---|---|---|"]
     for row, (title, *_, agents) in ROWS.items():
         for agent in agents:
-            values, price = lines(row, agent), cost(row, agent)
+            values, price = known(row, agent), cost(row, agent)
             if not price:
                 continue
             efficiency = shown_small([value / price for value in values])
-            rows.append(f"| {title} | {agent} | {shown(values)} | {change(row, agent)} | {limit(row, agent)} | {price:.2f} | {efficiency} |")
+            none = sum(found is None for found in lines(row, agent))
+            without = f", none in {none} of {none + len(values)} runs" if none else ""
+            rows.append(f"| {title} | {agent} | {shown(values)}{without} | {change(row, agent)} | {limit(row, agent)} | {price:.2f} | {efficiency} |")
     return rows
 
 
@@ -239,15 +262,15 @@ def courses():
                 if not results:
                     continue
                 out += [f"### {ROWS[row][0].capitalize()}, {agent}, {size} bytes", ""]
-                out += ["| offered, /s | delivered | query, median | 95 % | subscribe time, median | 95 % | agent | broker | store |", "|---|---|---|---|---|---|---|---|---|"]
+                out += ["| offered, /s | delivered | query, median | 95 % | subscribe time, median | 95 % | agent | broker | store | platform |", "|---|---|---|---|---|---|---|---|---|---|"]
                 result = results[0]
                 for number, level in enumerate(result["levels"]):
                     share = level["delivered"] / level["expected_deliveries"] if level["expected_deliveries"] else 0
                     used = [busy(result, name, number) for name in ("leshan" if agent == "LwM2M" else "agent", "broker", "store1")]
                     times = [milliseconds(level[time], quantile) for time in ("query_time", "subscribe_time") for quantile in ("p50", "p95")]
-                    out.append(f"| {level['offered']:,.0f} | {share:.2%} | " + " | ".join(times + used) + " |")
+                    out.append(f"| {level['offered']:,.0f} | {share:.2%} | " + " | ".join([*times, *used, f"{level['platform_cpu']:.0%}" if level["platform_cpu"] else "–"]) + " |")
                     if level["death"]:
-                        out.append(f"| | {level['death']['component']} died | | | | | | | |")
+                        out.append(f"| | {level['death']['component']} died | | | | | | | | |")
                 out.append("")
     return out
 
@@ -268,11 +291,17 @@ def findings():
         """Whether the load line is so many times the baseline's, at least and at most, by agent."""
         said = []
         for agent in ROWS[row][4]:
-            found = ratio(lines("baseline", agent), lines(row, agent))
-            if found:
-                low, high = found
-                word = "confirmed" if least <= low and high <= most else "refuted" if high < least or low > most else "not decided"
-                said.append(f"{agent}: {word}, {low:.2f} to {high:.2f} times the baseline")
+            if not lines(row, agent):
+                continue
+            low, high = ratio(lines("baseline", agent), lines(row, agent))
+            is_within = low is not None and high is not None and least <= low and high <= most
+            is_outside = low is not None and low > most or high is not None and high < least
+            # What lies on one side alone needs no other end.
+            is_above = most == math.inf and low is not None and low >= least
+            is_below = least == 0 and high is not None and high <= most
+            word = "confirmed" if is_within or is_above or is_below else "refuted" if is_outside else "not decided"
+            of = "" if low is None and high is None else " the baseline"
+            said.append(f"{agent}: {word}, {between((low, high))}{of}")
         return "; ".join(said) or "not measured"
 
     rows = ["| the source found | here |", "|---|---|"]
@@ -289,7 +318,7 @@ def findings():
     rows.append(f"| a second broker makes it worse | {judged('brokers', 0, 0.99)} |")
     rows.append(f"| sharding the database is what helps | {judged('shards-2', 1.01, math.inf)} |")
     for agent in AGENTS:
-        worth = {row: statistics.mean(lines(row, agent)) / cost(row, agent) for row in ROWS if agent in ROWS[row][4] and lines(row, agent) and row != "agents"}
+        worth = {row: statistics.mean(known(row, agent)) / cost(row, agent) for row in ROWS if agent in ROWS[row][4] and known(row, agent) and row != "agents"}
         if worth:
             best = max(worth, key=worth.get)
             rows.append(f"| baseline and shards serve the most for the money | {agent}: the most has “{ROWS[best][0]}”, {worth[best]:.2f}/s for a USD |")
@@ -302,24 +331,29 @@ def page():
     hold = "5 s, and 3 s in searches" if quick else "180 s, and 60 s in searches"
     return "\n".join([
         "# Work A, scaled up and out, measured here", "",
-        "[Work A](../metrics.md#sources) scales a FIWARE platform up and out, and asks what each step brings for its price. This page",
-        "repeats its configurations on one host.", "",
+        "[Work A](../metrics.md#sources) scales a FIWARE platform up and out, and asks what each step brings for its price. This",
+        "page repeats its configurations on one host.", "",
         "    bench/work_a.py" + (" --quick" if quick else "") + " --write", "",
         "- **Platform.** Devices speak LwM2M to a real [Leshan](../leshan.md), or MQTT to an agent on FIWARE's own agent library",
-        "  behind a real Mosquitto. Both write to the NGSIv2 [target](../targets.md) in Orion's place. It stores through MongoDB's",
-        "  wire protocol in a [document target](../targets.md#a-document-store), whose one lock is held for 0.4 ms by a read and",
-        "  1.2 ms by a write. So the limits of broker and database are planted, and those of the agents are real.",
-        "- **Sizes.** A processor of the source is a twenty-fifth of one here, as a quota. A store waits while it holds its lock, so",
-        "  more processors do not help it. This is the source's database that cannot use more cores.",
-        f"- **Load.** 100 devices, Poisson arrivals. Levels are held for {hold}. One subscriber receives everything, and 80",
-        "  queries a second read entities.",
-        "- **Load line.** The highest rate of which 99.9 % are delivered, 95 % within 1 s, while 95 % of queries take less than 50 ms.",
-        "- **Runs.** Three of each configuration, in turns, with 95 % intervals. A difference is named if its interval leaves out 1.",
-        "- **Prices.** Those of the source, a month. Like there, agents and balancer cost nothing.", "",
+        "  behind a real Mosquitto. Both write to the NGSIv2 [target](../targets.md) in Orion's place. It stores through",
+        "  MongoDB's wire protocol in a [document store](../targets.md#document-stores) of ours. Its one lock is held for 0.4 ms",
+        "  by a read and 1.2 ms by a write. So the limits of broker and database are planted, and those of the agents are real.",
+        "- **Sizes.** A processor of the source is a twenty-fifth of one here, as a quota. A store waits while it holds its",
+        "  lock, so more processors do not help it. This is the source's database that cannot use more cores.",
+        f"- **Load.** 100 devices, Poisson arrivals. Levels are held for {hold}.",
+        "  One subscriber receives everything, and 80 queries a second read entities.",
+        "- **Load line.** The highest rate of which 99.9 % are delivered, 95 % within 1 s, while 95 % of queries take less",
+        "  than 50 ms.",
+        "- **Runs.** Three of each configuration, in turns, with 95 % intervals. A difference is named if its interval leaves",
+        "  out 1.",
+        "- **Prices.** Those of the source, a month. Like there, agents and balancer cost nothing.",
+        "- **Host.** Generator and platform have one of two virtual cores each.",
+        "- **Ends.** A load line lies between a level that was met and one that missed, so differences are wider by that much.", "",
         "## What each configuration sustains, and what it costs", "", *configurations(), "",
         "## What the source found, and what came of it here", "", *findings(), "",
         "## Levels one by one", "",
-        "Times in milliseconds. The last columns are what agent, broker and first store used of one processor.", "", *courses(),
+        "Times in milliseconds. The last columns are what agent, broker, first store and the whole platform used of one",
+        "processor.", "", *courses(),
     ])
 
 
