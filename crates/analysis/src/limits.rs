@@ -2,7 +2,7 @@
 
 use crate::blame;
 use crate::experiment::Estimate;
-use crate::level::{Blame, Culprit, LevelSummary};
+use crate::level::{Blame, Culprit, LevelSummary, LevelVerdict};
 use crate::load_line;
 use plimsoll_model::record::RunRecord;
 use plimsoll_model::text::grouped;
@@ -117,9 +117,12 @@ impl Limit {
     }
 }
 
-/// What the levels of a run say, where nothing was slowed: whoever is to blame for the lowest level that was not met.
+/// What the levels of a run say, where nothing was slowed: whoever is to blame for the lowest level that was not met. One that
+/// decided nothing says nothing of that, if a higher one missed.
 pub(crate) fn of_levels(levels: &[LevelSummary], record: &RunRecord) -> Vec<Limit> {
-    let bounding = load_line::rising(levels).into_iter().find(|level| !level.is_met());
+    let above = || load_line::rising(levels).into_iter().filter(|level| !level.is_met());
+    let says_something = |level: &&LevelSummary| level.verdict != LevelVerdict::Undecided;
+    let bounding = above().find(says_something).or_else(|| above().next());
     let Some((level, blame)) = bounding.and_then(|level| Some((level, level.blame.as_ref()?))) else {
         return Vec::new();
     };
