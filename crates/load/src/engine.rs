@@ -43,6 +43,8 @@ const SHARD_SILENCE: Duration = Duration::from_secs(10);
 const LOOK: Nanos = Nanos::from_millis(200);
 /// So many looks in a row that find nothing make the platform quiet.
 const QUIET_LOOKS: u32 = 2;
+/// Share of what came under load below which a platform is quiet.
+const QUIET: f64 = 0.05;
 /// Bytes of a PINGRESP (MQTT 5.0, 3.13) in a frame of WebSocket.
 const KEEP_ALIVE_ANSWER: f64 = 4.0;
 /// Bytes by which a record of TLS 1.2 with AES-GCM is longer than its content, the most of all usual ones (RFC 5288).
@@ -66,6 +68,8 @@ pub struct Engine {
     in_set_up: bool,
     /// Whether a level was run.
     has_run: bool,
+    /// Bytes a second that came from the platform in the last level, on average until its hold ended.
+    received_rate: f64,
     /// Devices connected when the last level ended.
     connected: u32,
     /// Where the subscribers of each population are notified.
@@ -190,6 +194,7 @@ impl Engine {
             replies,
             in_set_up: true,
             has_run: false,
+            received_rate: 0.0,
             connected: 0,
             notified,
             notified_ready: false,
@@ -347,7 +352,8 @@ impl Engine {
     /// # Errors
     /// [`EngineError::ShardDied`], [`EngineError::Interrupted`].
     pub fn settle(&mut self, longest: Nanos, watch: &mut dyn Watch) -> Result<(), EngineError> {
-        let idle = self.idle_bytes(LOOK);
+        // Devices may have a rhythm of their own beside messages. A platform with a backlog is as busy as under load.
+        let quiet_at = self.idle_bytes(LOOK).max((self.received_rate * LOOK.as_secs_f64() * QUIET) as u64);
         let end = self.now() + longest;
         let mut quiet = 0;
         while quiet < QUIET_LOOKS && self.now() < end {
@@ -357,7 +363,7 @@ impl Engine {
             }
             let mut counting = ReceivedBytes { watch, received: 0 };
             self.tell_all_and_await(&Command::Flush, &mut counting, |reply| matches!(reply, Reply::Flushed))?;
-            quiet = if counting.received <= idle { quiet + 1 } else { 0 };
+            quiet = if counting.received <= quiet_at { quiet + 1 } else { 0 };
         }
         Ok(())
     }
@@ -425,6 +431,8 @@ impl Engine {
             let rate = start.load.connect_rate().unwrap_or(self.plan.load.connect_rate);
             self.tell_to_connect(&clients, self.now() + LEAD, rate, false)?;
         }
+        let mut counting = ReceivedBytes { watch, received: 0 };
+        let watch: &mut dyn Watch = &mut counting;
         let mut stopped = false;
         let mut drained = 0;
         while drained < self.shards.len() && !stopped {
@@ -452,6 +460,8 @@ impl Engine {
             service.level_ended(&mut end);
         }
         (self.has_run, self.connected) = (true, end.connected);
+        let loaded = (timeline.hold_end - timeline.start).as_secs_f64();
+        self.received_rate = if loaded > 0.0 { counting.received as f64 / loaded } else { 0.0 };
         Ok((end, stopped))
     }
 

@@ -104,6 +104,7 @@ impl Engine {
             replies,
             in_set_up: true,
             has_run: false,
+            received_rate: 0.0,
             connected: 0,
             notified: vec![Notified::default()],
             notified_ready: false,
