@@ -11,8 +11,8 @@ The same command goes on where it was interrupted: every experiment three times,
 in docs/results/work-b/, a file for each experiment; delete one to run it again. The run store is in the target folder. `--hours` begins
 nothing after that time, and stops what runs then. `--turns` is the most runs of each.
 
-`--quick` takes 4,000 segments (200 for oneM2M) and three runs of each: some 25 minutes, by an estimate. All 19,884 segments take some
-9 hours, by an estimate. The page has the full form of an experiment if there is one, else the quick form. Nothing else should run
+`--quick` takes 4,000 segments (200 for oneM2M) and three runs of each: some 25 minutes. All 19,884 segments take some
+8 hours, by an estimate. The page has the full form of an experiment if there is one, else the quick form. Nothing else should run
 meanwhile. Before: `cargo build --release`, `source scripts/peers`.
 """
 import argparse, fcntl, json, math, os, random, signal, statistics, subprocess, sys, tempfile, time
@@ -70,7 +70,7 @@ EXPERIMENTS = {
     "not-reset": Experiment(
         3, "work-b-mappings", ["matrix.platform.mapping=[single]", "matrix.load.in_flight=[[1], [5]]", "matrix.platform.preload=[0, 19884]"], ["matrix.platform.preload=[0, 4000]"]
     ),
-    "cycles": Experiment(3, "work-b-mappings", [f"matrix.load.in_flight=[{FIVE_IN_FLIGHT}]"], ["matrix.load.in_flight=[[5, 5, 5]]"]),
+    "cycles": Experiment(2, "work-b-mappings", [f"matrix.load.in_flight=[{FIVE_IN_FLIGHT}]"], ["matrix.load.in_flight=[[5, 5, 5]]"]),
     "proxy": Experiment(5, "work-b-proxy"),
     "onem2m": Experiment(3),
     "subscriptions": Experiment(4, "work-b-onem2m-http", SUBSCRIPTIONS, has_quick=False),
