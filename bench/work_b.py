@@ -255,7 +255,7 @@ def measure(options):
     for goal in goals:
         for name in names:
             experiment = EXPERIMENTS[name]
-            wanted = min(goal, experiment.turns, options.turns)
+            wanted = min(goal, QUICK_TURNS if options.quick else experiment.turns, options.turns)
             if kept(name, options.quick)["turns"] >= wanted:
                 continue
             if not bench.is_over():
@@ -281,6 +281,9 @@ class Results:
         self.name = name
         self.found = full if full["runs"] else quick
         self.runs, self.quick = self.found["runs"], self.found["quick"]
+        for run in self.runs:
+            # A sweep writes an empty value with more blanks than others.
+            run["values"] = {key: " ".join(value.split()) for key, value in run["values"].items()}
 
     def levels(self, where=None, in_flight=None, place=None):
         """A level of each run in which `values` are those, by the run's seed: that with so many in flight, or at that place."""
@@ -773,7 +776,7 @@ def through_the_day(day):
     hours = (begins[-1] - begins[0]) / 3600
     again = sum(level["repeated"] for run in day.runs for level in run["levels"])
     word = "not decided" if hours < 8 else "refuted" if again == 0 else "refined"
-    return "", word, f"{again:,} retries in {len(day.runs)} runs within {hours:.1f} hours, without a proxy"
+    return "", word, f"{again:,} retries in {len(day.runs)} run{'s' if len(day.runs) > 1 else ''} within {hours:.1f} hours, without a proxy"
 
 
 UNSHOWN = [
@@ -840,7 +843,8 @@ def write():
     lines += proxy_section(of["proxy"]) + beside_section(of["onem2m"]) + subscriptions_section(of["subscriptions"]) + day_section(of["day"]) + qualities(of["onem2m"])
     lines += [
         "## What the source found, and what this found", "",
-        "The words follow from the figures by a rule. A finding is a ratio. Here, it has a 95 % interval over runs:", "",
+        "The words hold for the programs that were measured here, which are not those of the source. They follow from the figures by a",
+        "rule. A finding is a ratio. Here, it has a 95 % interval over runs:", "",
         "- **confirmed**: the interval excludes 1 on the source's side, and has the source's ratio in it",
         "- **refined**: it excludes 1 on the source's side, but the ratio is another one",
         "- **refuted**: it excludes 1 on the other side, or has 1 in it and not the source's ratio",
