@@ -281,9 +281,6 @@ class Results:
         self.name = name
         self.found = full if full["runs"] else quick
         self.runs, self.quick = self.found["runs"], self.found["quick"]
-        for run in self.runs:
-            # A sweep writes an empty value with more blanks than others.
-            run["values"] = {key: " ".join(value.split()) for key, value in run["values"].items()}
 
     def levels(self, where=None, in_flight=None, place=None):
         """A level of each run in which `values` are those, by the run's seed: that with so many in flight, or at that place."""
@@ -488,7 +485,7 @@ def balancer(value):
 
 # Total times of the source, with one entity for each segment, by number in flight.
 UPDATES = {1: 423, 5: 392}
-BALANCERS = {"{ }": "no proxy", "{ target: nginx }": "nginx", "{ target: nginx-auth }": "nginx, full with 100"}
+BALANCERS = {"{  }": "no proxy", "{ target: nginx }": "nginx", "{ target: nginx-auth }": "nginx, full with 100"}
 DELAYS = {"0ms": "near", "10ms": "10 ms away"}
 MAPPINGS = ("update", "create", "single")
 
@@ -609,12 +606,12 @@ def beside_section(beside):
     if compared:
         places = {candidate["label"]: place for place, candidate in enumerate(compared["candidates"])}
         chosen = [name for name in names if name in places]
-        lines += [f"As `plimsoll compare` has it, with differences from {compared['candidates'][0]['label']} and their 95 % intervals:", ""]
+        lines += [f"As `plimsoll compare` has it, with differences of the bindings from {compared['candidates'][0]['label']} and their 95 % intervals:", ""]
         rows = []
         for row in compared["rows"]:
             if row["level"] is None or not any(row["values"]):
                 continue
-            rows.append([row["level"], row["quantity"], *(amount(row["unit"], row["values"][places[name]]) + difference(row, places[name]) for name in chosen)])
+            rows.append([row["level"], row["quantity"], *(amount(row["unit"], row["values"][places[name]]) + ("" if name.startswith("NGSI") else difference(row, places[name])) for name in chosen)])
         lines += table(["level", "quantity", *chosen], rows)
     return lines
 
@@ -729,7 +726,7 @@ def retried(proxy):
 
     below = [count for count in proxy.in_flight() if count <= 100]
     beyond = [count for count in proxy.in_flight() if count > 100]
-    elsewhere = sum(again(balancer("{ }"), proxy.in_flight())) + sum(again(balancer("{ target: nginx }"), proxy.in_flight())) + sum(again(full, below))
+    elsewhere = sum(again(balancer("{  }"), proxy.in_flight())) + sum(again(balancer("{ target: nginx }"), proxy.in_flight())) + sum(again(full, below))
     own = again(full, beyond)
     word = "confirmed" if own and min(own) > 0 and elsewhere == 0 else "refuted" if not any(own) else "refined"
     words = [("retries", word, f"{min(own, default=0):,} to {max(own, default=0):,} a level beyond 100, {elsewhere:,} elsewhere")]
