@@ -485,7 +485,7 @@ def balancer(value):
 
 # Total times of the source, with one entity for each segment, by number in flight.
 UPDATES = {1: 423, 5: 392}
-BALANCERS = {"{  }": "no proxy", "{ target: nginx }": "nginx", "{ target: nginx-auth }": "nginx, full with 100"}
+BALANCERS = {"{}": "no proxy", "{ target: nginx }": "nginx", "{ target: nginx-auth }": "nginx, full with 100"}
 DELAYS = {"0ms": "near", "10ms": "10 ms away"}
 MAPPINGS = ("update", "create", "single")
 
@@ -726,7 +726,7 @@ def retried(proxy):
 
     below = [count for count in proxy.in_flight() if count <= 100]
     beyond = [count for count in proxy.in_flight() if count > 100]
-    elsewhere = sum(again(balancer("{  }"), proxy.in_flight())) + sum(again(balancer("{ target: nginx }"), proxy.in_flight())) + sum(again(full, below))
+    elsewhere = sum(again(balancer("{}"), proxy.in_flight())) + sum(again(balancer("{ target: nginx }"), proxy.in_flight())) + sum(again(full, below))
     own = again(full, beyond)
     word = "confirmed" if own and min(own) > 0 and elsewhere == 0 else "refuted" if not any(own) else "refined"
     words = [("retries", word, f"{min(own, default=0):,} to {max(own, default=0):,} a level beyond 100, {elsewhere:,} elsewhere")]

@@ -375,6 +375,7 @@ pub(crate) fn written(node: &Node) -> String {
             let items: Vec<String> = items.iter().map(written).collect();
             format!("[{}]", items.join(", "))
         }
+        Value::Map(entries) if entries.is_empty() => "{}".to_owned(),
         Value::Map(entries) => {
             let entries: Vec<String> =
                 entries.iter().map(|entry| format!("{}: {}", entry.key, written(&entry.value))).collect();

@@ -120,7 +120,7 @@ fn the_dashboard_asks_for_metrics_that_exist() {
     let text = std::fs::read_to_string(root.join("docs/grafana/plimsoll.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();
     let bench = Bench::beside_others();
-    let Served { last, names, .. } = run_until_served(&bench, "plimsoll_level_met");
+    let Served { last, names, .. } = run_until_served(&bench, "plimsoll_level_met{");
     let name = metric_name();
     let mut asked = 0;
     for panel in dashboard["panels"].as_array().unwrap() {

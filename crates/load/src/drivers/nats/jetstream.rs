@@ -11,6 +11,9 @@ const NO_STREAM: u64 = 10_059;
 /// The code of an error: a stream of that name exists and is another one.
 const NAME_IN_USE: u64 = 10_058;
 
+/// The code of an error: another stream takes some of the subjects.
+const OVERLAP: u64 = 10_065;
+
 /// The subject and the text of a request that makes a stream for these subjects, or finds that it has been made the same way.
 pub fn create_stream(stream: &str, subject: &str, storage: &str) -> (String, String) {
     let wanted = json!({ "name": stream, "subjects": [subject], "storage": storage, "num_replicas": 1 });
@@ -90,14 +93,25 @@ pub fn refusal(answer: &[u8]) -> Option<String> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let error = answer.get("error")?;
     let description = error.get("description").and_then(Value::as_str).unwrap_or("no reason given");
-    let code = error.get("err_code").and_then(Value::as_u64);
+    let code = code(error);
     let advice = match code {
         Some(NO_STREAM) => "; make the stream before, or write `nats.create_stream: memory`",
+        Some(OVERLAP) => "; write the name of that stream at `nats.stream`, or remove it",
         Some(NAME_IN_USE) => "; write another name at `nats.stream`",
         _ => "",
     };
     let code = code.map(|code| format!(" (code {code})")).unwrap_or_default();
     Some(format!("{description}{code}{advice}"))
+}
+
+/// Whether a stream was not made because another one takes some of its subjects.
+pub fn overlaps(answer: &[u8]) -> bool {
+    let answer: Option<Value> = serde_json::from_slice(answer).ok();
+    answer.and_then(|answer| code(answer.get("error")?)) == Some(OVERLAP)
+}
+
+fn code(error: &Value) -> Option<u64> {
+    error.get("err_code").and_then(Value::as_u64)
 }
 
 #[cfg(test)]

@@ -81,6 +81,8 @@ pub struct Session {
     awaits_tls: bool,
     /// For each filter, the number in the stream of the last message that came: a new connection goes on behind it.
     seen: Box<[Option<u64>]>,
+    /// Why the stream was not made, while it is looked for.
+    overlap: Option<String>,
     /// Messages whose acknowledgement is awaited.
     flight: FxHashSet<u32>,
     reply: Vec<u8>,
@@ -113,6 +115,7 @@ impl Session {
             phase: Phase::Greeting,
             awaits_tls: false,
             seen: vec![None; filters.len()].into(),
+            overlap: None,
             flight: FxHashSet::default(),
             reply: Vec::new(),
         }
@@ -171,6 +174,7 @@ impl Session {
         }
         out.extend_from_slice(nats::PING);
         self.phase = Phase::Connecting;
+        self.overlap = None;
     }
 
     /// Where the consumer of a filter brings its messages: a place of this client's own, or one that its group has in common.
@@ -220,9 +224,13 @@ impl Session {
                 None => (jetstream::stream_info(&stream), String::new()),
             },
         };
+        self.request(&subject, &text, out);
+        if was == Phase::Connecting { Happened::Accepted } else { Happened::Nothing }
+    }
+
+    fn request(&self, subject: &str, text: &str, out: &mut Vec<u8>) {
         let reply = format!("{}{REQUEST}", self.inbox);
         nats::encode_publish(subject.as_bytes(), Some(reply.as_bytes()), text.as_bytes(), out);
-        if was == Phase::Connecting { Happened::Accepted } else { Happened::Nothing }
     }
 
     /// What an answer says of numbers in the stream.
@@ -240,6 +248,11 @@ impl Session {
             }
             _ => {}
         }
+    }
+
+    /// Whether the stream is made, and was not looked for instead.
+    fn makes_stream(&self) -> bool {
+        self.phase == Phase::Stream && self.overlap.is_none() && self.settings.created().is_some()
     }
 
     fn become_ready(&mut self) -> Happened<'static> {
@@ -260,7 +273,17 @@ impl Session {
                 _ if unheard => {
                     Err(Failure::lasting("JetStream does not answer: is it enabled for this user?"))
                 }
-                Some(reason) => Err(Failure::lasting(format!("JetStream refused: {reason}"))),
+                // The server says so, too, where another client makes the same stream at this moment.
+                Some(reason) if self.makes_stream() && jetstream::overlaps(answer.content) => {
+                    self.overlap = Some(reason);
+                    let stream = self.settings.stream.as_deref().unwrap_or_default();
+                    self.request(&jetstream::stream_info(stream), "", out);
+                    Ok(Happened::Nothing)
+                }
+                Some(reason) => {
+                    let reason = self.overlap.take().unwrap_or(reason);
+                    Err(Failure::lasting(format!("JetStream refused: {reason}")))
+                }
                 None if self.phase == Phase::Ready => Ok(Happened::Nothing),
                 None => {
                     self.learn(answer.content);

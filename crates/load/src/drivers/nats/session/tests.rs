@@ -115,6 +115,24 @@ fn the_first_device_makes_the_stream_and_a_message_is_acknowledged_by_its_number
 }
 
 #[test]
+fn a_stream_that_another_client_makes_at_the_same_moment_is_found() {
+    let overlap = "{\"error\":{\"err_code\":10065,\"description\":\"subjects overlap\"}}";
+    let refused = || {
+        let mut device = session(Client::Device(0), &[], CREATED);
+        went_on(&mut device, INFO);
+        went_on(&mut device, "PONG\r\n");
+        let (outcome, said) = answer(&mut device, "r", overlap);
+        assert_eq!(outcome.unwrap(), "Nothing");
+        assert!(said.starts_with("PUB $JS.API.STREAM.INFO.plimsoll-"), "{said}");
+        device
+    };
+    assert_eq!(answer(&mut refused(), "r", "{\"config\":{}}"), happened("Ready"));
+    let missing = "{\"error\":{\"err_code\":10059,\"description\":\"stream not found\"}}";
+    let failure = answer(&mut refused(), "r", missing).0.unwrap_err();
+    assert!(failure.lasting && failure.reason.contains("subjects overlap (code 10065); write the name"));
+}
+
+#[test]
 fn tls_begins_behind_the_greeting() {
     let mut settings = Arc::into_inner(settings(CORE)).unwrap();
     settings.is_secured = true;
