@@ -211,10 +211,10 @@ mod tests {
         let expected = "replicas.worker from 1 to 2: higher, 2,001 instead of 1,001 operations/s, x 2.00 (";
         assert!(changes[0].starts_with(expected), "{changes:?}");
         let expected =
-            ", as predicted (x 2.00 to 2.22); +100.00 USD a month; worker (quota) limits before and after";
+            ", as predicted (x 2.00 to 2.11); +100.00 USD a month; worker (quota) limits before and after";
         assert!(changes[0].ends_with(expected), "{changes:?}");
         let expected = "replicas.worker from 2 to 4: not known, since no higher level missed for certain, \
-                        predicted x 2.00 to 2.22; +100.00 USD a month; worker (quota) limits before, database (quota) after";
+                        predicted x 2.00 to 2.11; +100.00 USD a month; worker (quota) limits before, database (quota) after";
         assert_eq!(changes[1], expected);
         let limits = ["worker 1: worker (quota) (2 of 2 runs)", "worker 4: database (quota) (2 of 2 runs)"];
         assert_eq!([said(Part::Limits)[0], said(Part::Limits)[2]], limits);
