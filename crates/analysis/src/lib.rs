@@ -11,6 +11,7 @@ pub mod cost;
 pub mod dissection;
 pub mod duplicates;
 pub mod early_stop;
+pub mod energy;
 pub mod event_life;
 pub mod exchange;
 pub mod experiment;
@@ -107,6 +108,8 @@ pub fn summarize(record: &RunRecord) -> Summary {
         TimeSummary::of(&[&merged], true)
     };
     let connect_time = record.set_up.histograms.get(&Metric::ConnectTime);
+    let gauges = gauges::of(&record.gauges, &record.levels);
+    let energy = energy::of(&gauges, &levels, load_line.as_ref());
     let cost = record.terms.cost.as_ref().map(|cost| CostSummary::of(cost, load_line.as_ref()));
     Summary {
         schema: SCHEMA,
@@ -138,13 +141,14 @@ pub fn summarize(record: &RunRecord) -> Summary {
         }),
         memory_per_connection: memory::per_connection(&levels),
         components: ComponentSummary::of(record),
-        gauges: gauges::of(&record.gauges, &record.levels),
+        gauges,
         closed_bounds: closed_bounds::of(&levels, &laws),
         laws,
         scalability: scalability::of(&levels, record.provenance.seed),
         limits,
         experiment,
         cost,
+        energy,
         dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,

@@ -4,6 +4,7 @@
 use crate::closed_bounds::ClosedBounds;
 use crate::cost::CostSummary;
 use crate::dissection::DissectionSummary;
+use crate::energy::EnergySummary;
 use crate::experiment::Experiment;
 use crate::gauges::GaugeSummary;
 use crate::generator::Generator;
@@ -81,6 +82,8 @@ pub struct Summary {
     pub experiment: Option<Experiment>,
     /// What the platform costs, and what it sustains for that; null where the scenario has no prices.
     pub cost: Option<CostSummary>,
+    /// The energy that the host's processors took at the load line; null where the host shows no counter of it.
+    pub energy: Option<EnergySummary>,
     /// What the wire said; null where nothing was captured.
     pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.

@@ -2,6 +2,7 @@
 
 pub mod chart;
 pub mod compare;
+mod cost;
 pub mod csv;
 pub mod dissection;
 pub mod doctor;
