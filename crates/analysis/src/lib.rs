@@ -3,6 +3,7 @@
 
 mod achieved;
 mod blame;
+pub mod capacity_plan;
 pub mod censored;
 mod clear;
 pub mod closed_bounds;

@@ -110,6 +110,16 @@ impl Summary {
         }
     }
 
+    /// The level that shows what limits: the bounding one, or the lowest above it that missed where that one decided nothing.
+    pub fn limiting(&self) -> Option<&LevelSummary> {
+        let bounding = self.bounding()?;
+        let is_above = |level: &&LevelSummary| level.load.amount() > bounding.load.amount();
+        let is_missed = |level: &&LevelSummary| level.verdict == LevelVerdict::Missed;
+        let open = (bounding.verdict == LevelVerdict::Undecided).then(|| load_line::rising(&self.levels));
+        let missed = open.into_iter().flatten().filter(is_above).find(is_missed);
+        Some(missed.unwrap_or(bounding))
+    }
+
     /// Which of the loads of the run a level has, counted from 1 in rising order, and how many loads there are; a load that was
     /// held several times counts once.
     pub fn number_of_load(&self, level: u16) -> (usize, usize) {
@@ -261,6 +271,26 @@ impl ComponentSummary {
 mod tests {
     use super::*;
     use plimsoll_model::record::{LevelEnd, LevelStart};
+
+    #[test]
+    fn a_level_that_decided_nothing_shows_no_limit_where_a_higher_one_missed() {
+        use LevelVerdict::{Met, Missed, Undecided};
+        let limiting = |verdicts: [LevelVerdict; 3]| {
+            let level = |(index, verdict): (u16, LevelVerdict)| LevelSummary {
+                index,
+                load: plimsoll_model::Load::Rate(100.0 * f64::from(index + 1)),
+                verdict,
+                ..LevelSummary::default()
+            };
+            let levels: Vec<LevelSummary> = (0..).zip(verdicts).map(level).collect();
+            let load_line = load_line::find(&levels);
+            let summary = Summary { load_line, levels, ..crate::summarize(&RunRecord::default()) };
+            summary.limiting().map(|level| level.index)
+        };
+        assert_eq!(limiting([Met, Undecided, Missed]), Some(2));
+        assert_eq!(limiting([Met, Undecided, Met]), Some(1));
+        assert_eq!(limiting([Met, Missed, Missed]), Some(1));
+    }
 
     #[test]
     fn a_baseline_is_what_was_read_while_nobody_loaded_the_platform() {

@@ -59,6 +59,7 @@ mod ocf;
 mod onem2m;
 mod own_certificates;
 mod peers;
+mod plan;
 mod planted_faults;
 mod populations;
 mod probe;

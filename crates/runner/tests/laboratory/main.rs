@@ -14,4 +14,5 @@ mod coverage;
 mod experiments;
 mod kinds;
 mod laws;
+mod plans;
 mod stopping;
