@@ -18,6 +18,7 @@ pub mod exchange;
 pub mod experiment;
 pub mod gauges;
 pub mod generator;
+pub mod growth;
 pub mod headroom;
 mod inference;
 pub mod laws;
@@ -110,6 +111,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
     };
     let connect_time = record.set_up.histograms.get(&Metric::ConnectTime);
     let gauges = gauges::of(&record.gauges, &record.levels);
+    let soaks = growth::of(&record.levels, &record.components, &record.gauges);
     let energy = energy::of(&gauges, &levels, load_line.as_ref());
     let cost = record.terms.cost.as_ref().map(|cost| CostSummary::of(cost, load_line.as_ref()));
     Summary {
@@ -127,6 +129,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
             .chain(early_stop::story(record, &levels))
             .chain(early_stop::skipped(record, &levels))
             .chain(duplicates::story(&levels))
+            .chain(growth::stories(&soaks))
             .chain(record.provenance.notes.iter().cloned())
             .collect(),
         search: finding,
@@ -150,6 +153,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         experiment,
         cost,
         energy,
+        soaks,
         dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,

@@ -8,6 +8,7 @@ use crate::energy::EnergySummary;
 use crate::experiment::Experiment;
 use crate::gauges::GaugeSummary;
 use crate::generator::Generator;
+use crate::growth::Soak;
 use crate::laws::ComponentLaws;
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::limits::Limit;
@@ -84,6 +85,8 @@ pub struct Summary {
     pub cost: Option<CostSummary>,
     /// The energy that the host's processors took at the load line; null where the host shows no counter of it.
     pub energy: Option<EnergySummary>,
+    /// What grew in levels with a hold of five minutes or more, one entry for each of them.
+    pub soaks: Vec<Soak>,
     /// What the wire said; null where nothing was captured.
     pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.

@@ -77,6 +77,7 @@ mod search;
 mod sessions;
 mod sizes;
 mod slowing;
+mod soaks;
 mod state;
 mod storm;
 mod summary_schema;

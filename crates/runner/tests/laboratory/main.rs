@@ -15,4 +15,5 @@ mod experiments;
 mod kinds;
 mod laws;
 mod plans;
+mod soaks;
 mod stopping;
