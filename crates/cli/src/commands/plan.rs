@@ -7,6 +7,7 @@ use crate::output::say;
 use clap::Args;
 use plimsoll_analysis::capacity_plan::{self, Basis, Question};
 use plimsoll_analysis::summarize;
+use plimsoll_model::Nanos;
 use plimsoll_model::record::RunRecord;
 use plimsoll_report::capacity_plan as render;
 use plimsoll_store::RunReader;
@@ -21,6 +22,7 @@ const MOST: usize = 200;
   plimsoll plan last
   plimsoll plan 3vk1 a81x b07q --times store=2,4 --times front=1,2
   plimsoll plan last --demand 5000
+  plimsoll plan last --devices 20000 --every 10s
   plimsoll plan last --times store=2 --check 9c2e
 
 Predictions start from runs of one configuration that found a load line and what
@@ -37,8 +39,11 @@ pub struct Plan {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     demand: Option<f64>,
     /// Devices that the platform is to have
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     devices: Option<u32>,
+    /// How often each of --devices sends a message, as in 60s: together they are the demand
+    #[arg(long, value_name = "TIME", value_parser = every, requires = "devices", conflicts_with = "demand")]
+    every: Option<Nanos>,
     /// Runs of the configuration of --times, to set beside the prediction (repeatable)
     #[arg(long, value_name = "RUN")]
     check: Vec<String>,
@@ -69,7 +74,7 @@ impl Plan {
             runs.map(|(record, summary)| Basis { summary, devices: record.terms.devices }).collect();
         let question = Question {
             configurations: configurations(&self.times).map_err(Failure::Usage)?,
-            demand: self.demand,
+            demand: self.demand(),
             devices: self.devices,
         };
         let mut plan = capacity_plan::of(&basis, &question).map_err(Failure::Usage)?;
@@ -79,6 +84,14 @@ impl Plan {
         }
         say(&if self.json { render::json(&plan) } else { render::terminal(&plan) });
         Ok(exit_code::MET)
+    }
+}
+
+impl Plan {
+    /// What the platform is to sustain, in operations per second.
+    fn demand(&self) -> Option<f64> {
+        let of_devices = || Some(f64::from(self.devices?) / self.every?.as_secs_f64());
+        self.demand.or_else(of_devices)
     }
 }
 
@@ -112,6 +125,15 @@ fn times(text: &str) -> Result<Times, String> {
     let times: Option<Vec<f64>> = numbers.split(',').map(number).collect();
     let times = times.ok_or_else(|| format!("capacities are numbers from 0.01 to 10000; {form}"))?;
     Ok(Times { component: component.trim().to_owned(), times })
+}
+
+fn every(text: &str) -> Result<Nanos, String> {
+    let time = plimsoll_scenario::duration(text)?;
+    if time > Nanos::ZERO {
+        Ok(time)
+    } else {
+        Err("a device waits for some time between two messages".to_owned())
+    }
 }
 
 fn rate(text: &str) -> Result<f64, String> {
