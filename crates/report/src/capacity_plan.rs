@@ -2,11 +2,11 @@
 
 use crate::plain;
 use crate::sweep::money;
-use crate::text::{count, hanging, hundredths, wrapped};
-use plimsoll_analysis::capacity_plan::{Bounds, CapacityPlan, Configuration, in_words};
+use crate::text::{count, hanging, hundredths, time, wrapped};
+use plimsoll_analysis::capacity_plan::{Bounds, CapacityPlan, Configuration, TimesAt, in_words};
 
 /// Most characters of a configuration in the table.
-const NAME: usize = 24;
+const NAME: usize = 20;
 
 /// The plan as JSON, by its published schema.
 pub fn json(plan: &CapacityPlan) -> String {
@@ -39,7 +39,8 @@ pub fn terminal(plan: &CapacityPlan) -> String {
         out += &table(plan);
         out.push('\n');
     }
-    for sentence in plan.configurations.iter().filter_map(checked).chain(enough(plan)) {
+    let times = plan.configurations.iter().flat_map(times);
+    for sentence in times.chain(plan.configurations.iter().filter_map(checked)).chain(enough(plan)) {
         out += &wrapped(&plain::line(&sentence), "").join("\n");
         out.push('\n');
     }
@@ -88,6 +89,19 @@ fn bounds(bounds: Bounds) -> String {
     }
 }
 
+/// Its times at the loads that were asked for.
+fn times(own: &Configuration) -> Vec<String> {
+    let of = |at: &TimesAt| {
+        let quantiles = at.quantiles.iter().map(|own| {
+            let [least, most] = [own.least, own.most].map(|seconds| time(Some(seconds)));
+            format!("{} % within {least} to {most}", own.share * 100.0)
+        });
+        let quantiles: Vec<String> = quantiles.collect();
+        format!("{} at {}/s: {} {}", in_words(&own.times), count(at.rate), at.time, quantiles.join(", "))
+    };
+    own.times_at.iter().map(of).collect()
+}
+
 /// How a prediction compares with what was measured.
 fn checked(own: &Configuration) -> Option<String> {
     let measured = bounds(own.measured?);
@@ -131,6 +145,7 @@ mod tests {
             limited_by: "store".into(),
             cost: Some(100.0 * times),
             is_enough: None,
+            times_at: Vec::new(),
             measured: (times == 2.0).then(|| known(970.0, 990.0)),
             is_as_predicted: (times == 2.0).then_some(true),
         };
@@ -158,9 +173,9 @@ chain: what runs 3vk1, a81x predict
   measured: 478 to 490/s, and store limits
   used at it: store 80 %; front 20 %, 40 % at most
 
-  configuration                load line, /s  of the present limits     USD a month
-  store x 2                     960 to 1,080  x 2.00 to 2.20 store      200.00
-  store x 3                   1,440 to 1,620  x 3.00 to 3.30 store      300.00
+  configuration            load line, /s  of the present limits     USD a month
+  store x 2                 960 to 1,080  x 2.00 to 2.20 store      200.00
+  store x 3               1,440 to 1,620  x 3.00 to 3.30 store      300.00
 
 store x 2 was measured: 970 to 990/s, as predicted
 the smallest configuration for 2,000/s: store x 5 (2,400 to 2,700/s), for 500.00

@@ -23,6 +23,7 @@ const MOST: usize = 200;
   plimsoll plan 3vk1 a81x b07q --times store=2,4 --times front=1,2
   plimsoll plan last --demand 5000
   plimsoll plan last --devices 20000 --every 10s
+  plimsoll plan last --times store=1,2 --at 800
   plimsoll plan last --times store=2 --check 9c2e
 
 Predictions start from runs of one configuration that found a load line and what
@@ -38,6 +39,9 @@ pub struct Plan {
     /// Find the smallest configuration that sustains so many operations per second
     #[arg(long, value_name = "RATE", value_parser = rate)]
     demand: Option<f64>,
+    /// Predict times at so many operations per second, by simulation (repeatable)
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    at: Vec<f64>,
     /// Devices that the platform is to have
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     devices: Option<u32>,
@@ -70,12 +74,12 @@ impl Plan {
         let (records, checks) = (read(&self.runs)?, read(&self.check)?);
         let summaries: Vec<_> = records.iter().map(summarize).collect();
         let runs = records.iter().zip(&summaries);
-        let basis: Vec<Basis<'_>> =
-            runs.map(|(record, summary)| Basis { summary, devices: record.terms.devices }).collect();
+        let basis: Vec<Basis<'_>> = runs.map(|(record, summary)| Basis { record, summary }).collect();
         let question = Question {
             configurations: configurations(&self.times).map_err(Failure::Usage)?,
             demand: self.demand(),
             devices: self.devices,
+            at: self.at.clone(),
         };
         let mut plan = capacity_plan::of(&basis, &question).map_err(Failure::Usage)?;
         if !checks.is_empty() {

@@ -40,7 +40,7 @@ fn what_three_runs_predict_is_what_a_run_of_it_finds() {
         let runs = runs.as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap().to_owned());
         runs.collect::<Vec<_>>()
     };
-    ["seed=1", "seed=2", "seed=3"].map(run);
+    ["seed=1", "seed=2", "seed=3"].into_iter().for_each(run);
     let first = listed();
     bench.write("chain.yaml", &platform(2));
     run("seed=4");

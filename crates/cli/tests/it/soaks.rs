@@ -3,6 +3,7 @@
 
 use crate::harness::Bench;
 use serde_json::Value;
+use std::time::Duration;
 
 /// Holds so many bytes more a minute, every tenth of a second some of them.
 const LEAK: &str = "
@@ -64,13 +65,14 @@ fn quoted(script: &str) -> String {
 fn five_leaks_and_open_files_are_found_and_nothing_else_is() {
     let bench = Bench::new();
     bench.write("leaky.yaml", &profile());
-    let run = bench.run(
+    let mut command = bench.run_command(
         "name: soak
 platform: ./leaky.yaml
 population: { devices: 20, subscribers: 1 }
 load: { levels: [200], hold: 15m, samples: 30, warm_up: 10s, again: 0s }
 ",
     );
+    let run = bench.start(&mut command).finish_within(Duration::from_secs(1200));
     let soaks = run.summary["soaks"].as_array().unwrap();
     let [soak] = soaks.as_slice() else { panic!("{soaks:#?}") };
     let grew = soak["grew"].as_array().unwrap();
