@@ -315,30 +315,44 @@ impl Measured<'_> {
         })
     }
 
-    /// Adds the times of each configuration at some loads, as all runs predict them together; what is not predicted and why.
+    /// Adds the times of each configuration at some loads, as all runs together predict them; what is not predicted and why.
     fn add_times(
         &self,
         basis: &[Basis<'_>],
         rates: &[f64],
         configurations: &mut [Configuration],
     ) -> BTreeSet<String> {
-        let mut open = BTreeSet::new();
-        let runs = basis.iter().zip(&self.runs);
-        let models: Result<Vec<Model>, String> =
-            runs.map(|(run, (_, headroom))| Model::of(run.record, run.summary, headroom)).collect();
-        let models = match models {
-            Ok(models) => models,
+        let runs: Vec<(&RunRecord, &Summary)> = basis.iter().map(|run| (run.record, run.summary)).collect();
+        let line =
+            |summary: &Summary| summary.load_line.as_ref().and_then(|line| line.rate).unwrap_or_default();
+        let capacities = self.runs.iter().map(|(summary, headroom)| line(summary) / headroom.used);
+        let capacity = capacities.sum::<f64>() / self.runs.len() as f64;
+        let model = match Model::of(&runs, self.limited_by(), capacity) {
+            Ok(model) => model,
             Err(why) => return BTreeSet::from([why]),
         };
+        let others: Vec<ComponentUse> = self.components().into_iter().skip(1).collect();
+        let mean_line =
+            self.runs.iter().map(|(summary, _)| line(summary)).sum::<f64>() / self.runs.len() as f64;
+        let mut open = BTreeSet::new();
         for configuration in configurations {
-            let factor = configuration.times.get(self.limited_by()).copied().unwrap_or(1.0);
+            let times = |name: &str| configuration.times.get(name).copied().unwrap_or(1.0);
+            let factor = times(self.limited_by());
             for rate in rates {
-                let each = models.iter().zip(&self.runs).map(|(model, (summary, headroom))| {
-                    let line = summary.load_line.as_ref().and_then(|line| line.rate).unwrap_or_default();
-                    model.at(*rate, factor, headroom, line, &configuration.times)
-                });
-                match each.collect::<Result<Vec<TimesAt>, String>>() {
-                    Ok(each) => configuration.times_at.extend(TimesAt::together(each)),
+                let used = |own: &ComponentUse| own.used * rate / mean_line / times(&own.component);
+                let fullest = others.iter().map(|own| (own, used(own)));
+                let fullest = fullest.max_by(|(_, one), (_, other)| one.total_cmp(other));
+                let found = match fullest.filter(|(_, used)| *used > quantiles::OTHERS) {
+                    Some((own, used)) => Err(format!(
+                        "at {}/s, {} is {:.0} % full, and its waits are not simulated",
+                        grouped(*rate),
+                        own.component,
+                        used * 100.0
+                    )),
+                    None => model.at(*rate, factor, self.limited_by()),
+                };
+                match found {
+                    Ok(found) => configuration.times_at.push(found),
                     Err(why) => {
                         open.insert(format!("{}: {why}", in_words(&configuration.times)));
                     }

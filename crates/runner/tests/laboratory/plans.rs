@@ -94,7 +94,8 @@ fn times_at_loads_that_were_not_run_lie_where_they_were_predicted() {
         let chain = Chain { front: (store * 0.05).round(), broker: (store * 0.1).round(), store };
         let workers = 1 + (seed % 2) as u32;
         let rate = (f64::from(workers) * 1e6 / store * between(seed * 13, 0.4, 0.85)).round();
-        let before = [chain.with([1; 3]).outcome(seed)];
+        let before: Vec<Outcome> =
+            (0..TURNS).map(|turn| chain.with([1; 3]).outcome(seed * TURNS + turn)).collect();
         let plan = plan(&before, [1, 1, workers], vec![rate]).unwrap();
         let Some(found) = plan.configurations[0].times_at.first() else {
             println!("seed {seed}: {:?}", plan.open);
