@@ -199,8 +199,8 @@ impl Model {
     fn run(&self, rate: f64, workers: usize, faster: f64) -> Histogram {
         let mean = Nanos::from_secs_f64(self.workers as f64 / self.capacity / faster);
         let service = match self.variation {
-            none if none == 0.0 => ServiceTime::Deterministic(mean),
-            one if one == 1.0 => ServiceTime::Exponential(mean),
+            0.0 => ServiceTime::Deterministic(mean),
+            1.0 => ServiceTime::Exponential(mean),
             cv => ServiceTime::LogNormal { mean, cv },
         };
         let mut queue = Queue::new(Settings { workers, service, limit: None, stall: None, seed: 1 });
