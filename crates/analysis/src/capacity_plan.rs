@@ -5,6 +5,7 @@ mod quantiles;
 
 use crate::headroom::Headroom;
 use crate::level::LevelVerdict;
+use crate::limits::LimitKind;
 use crate::summary::Summary;
 use plimsoll_model::record::RunRecord;
 use plimsoll_model::text::grouped;
@@ -47,6 +48,8 @@ pub struct Question {
     pub devices: Option<u32>,
     /// Loads whose times are wanted, in operations per second.
     pub at: Vec<f64>,
+    /// The component that limits, if the user knows it; `None` to take it from the runs.
+    pub limit: Option<String>,
 }
 
 /// What runs of one configuration say of others.
@@ -130,7 +133,7 @@ pub struct Configuration {
 /// # Errors
 /// Why they say nothing, for people.
 pub fn of(basis: &[Basis<'_>], question: &Question) -> Result<CapacityPlan, String> {
-    let measured = Measured::of(basis)?;
+    let measured = Measured::of(basis, question.limit.as_deref())?;
     check_names(&measured, question)?;
     let usual = || USUAL.map(|times| BTreeMap::from([(measured.limited_by().to_owned(), times)])).to_vec();
     let wanted = match (question.configurations.is_empty(), question.at.is_empty()) {
@@ -248,33 +251,44 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    fn of<'a>(basis: &[Basis<'a>]) -> Result<Measured<'a>, String> {
-        let mut runs = Vec::new();
-        for run in basis {
-            let summary = run.summary;
-            let line = summary.load_line.as_ref();
+    fn of<'a>(basis: &[Basis<'a>], limit: Option<&str>) -> Result<Measured<'a>, String> {
+        for Basis { summary, .. } in basis {
             let id = &summary.run;
-            line.ok_or_else(|| format!("run {id} found no load line, from which predictions start"))?;
-            line.and_then(|line| line.rate).ok_or_else(|| {
+            let line = summary.load_line.as_ref();
+            let line =
+                line.ok_or_else(|| format!("run {id} found no load line, from which predictions start"))?;
+            line.rate.ok_or_else(|| {
                 format!("the load line of run {id} is no rate of operations, and nothing else is predicted")
             })?;
-            let headroom = Headroom::of(summary).ok_or_else(|| {
-                format!(
-                    "run {id} names no component that limits its load line; find it with `plimsoll run SCENARIO --why`, and plan \
-                     with that run"
-                )
-            })?;
-            runs.push((summary, headroom));
         }
-        let limits: BTreeSet<&str> = runs.iter().map(|(_, headroom)| headroom.component.as_str()).collect();
-        match limits.len() {
-            0 => Err("no run was named".to_owned()),
-            1 => Ok(Measured { runs }),
-            _ => Err(format!(
-                "the runs do not agree on what limits: {}; name runs of one configuration",
-                limits.into_iter().collect::<Vec<_>>().join(", ")
-            )),
-        }
+        let found = basis.iter().map(|run| (run.summary, Headroom::of(run.summary)));
+        let found: Vec<(&Summary, Option<Headroom>)> = found.collect();
+        let named = found.iter().filter_map(|(_, headroom)| Some(headroom.as_ref()?.component.as_str()));
+        let named: BTreeSet<&str> = limit.map_or_else(|| named.collect(), |limit| BTreeSet::from([limit]));
+        let limit = match (named.len(), named.first()) {
+            (1, Some(limit)) => (*limit).to_owned(),
+            (0, _) => {
+                return Err("no run names a component that limits its load line: find it with `plimsoll run SCENARIO --why`, or \
+                            name it with --limit"
+                    .to_owned());
+            }
+            _ => {
+                return Err(format!(
+                    "the runs do not agree on what limits: {}; name runs of one configuration, or say it with --limit",
+                    named.into_iter().collect::<Vec<_>>().join(", ")
+                ));
+            }
+        };
+        // A run that names nobody was of the same configuration.
+        let computes = basis.iter().any(|run| computes(run.summary, &limit));
+        let runs = found.into_iter().map(|(summary, headroom)| {
+            let named = headroom.filter(|headroom| headroom.component == limit);
+            let headroom = named.or_else(|| Headroom::where_limits(limit.clone(), computes, summary));
+            headroom.map(|headroom| (summary, headroom)).ok_or_else(|| {
+                format!("run {} does not say how full {limit} was at its load line", summary.run)
+            })
+        });
+        Ok(Measured { runs: runs.collect::<Result<_, _>>()? })
     }
 
     fn limited_by(&self) -> &str {
@@ -451,6 +465,12 @@ impl Measured<'_> {
     }
 }
 
+/// Whether a component computes where it limits: a run says so, or it does not say that the component waits.
+fn computes(summary: &Summary, component: &str) -> bool {
+    let of_it = summary.limits.iter().find(|limit| limit.component.as_deref() == Some(component));
+    of_it.is_none_or(|limit| matches!(limit.kind, LimitKind::Processor | LimitKind::Quota))
+}
+
 /// Reports names that no run knows.
 fn check_names(measured: &Measured<'_>, question: &Question) -> Result<(), String> {
     let known: BTreeSet<&str> = measured
@@ -474,7 +494,7 @@ mod tests {
     use super::*;
     use crate::cost::{CostSummary, PricedPart};
     use crate::laws::{ComponentLaws, ComponentLevel};
-    use crate::limits::{Limit, LimitKind};
+    use crate::limits::Limit;
     use crate::load_line::LoadLine;
 
     /// A run whose store is full to 0.8 at its load line, and its front to 0.4; the next level missed.
@@ -605,12 +625,19 @@ mod tests {
             run.limits.clear();
             run.laws.clear();
         });
-        assert!(nameless.contains("--why"), "{nameless}");
+        assert!(nameless.contains("--why") && nameless.contains("--limit"), "{nameless}");
         let other = Question { configurations: vec![times(&[("stroe", 2.0)])], ..Question::default() };
         assert!(plan(&[run(1000.0)], &other).unwrap_err().contains("they saw: front, store"));
         let mut front = run(1000.0);
         front.limits[0].component = Some("front".into());
         assert!(plan(&[run(1000.0), front], &Question::default()).unwrap_err().contains("do not agree"));
+        let said = Question { limit: Some("front".into()), ..Question::default() };
+        let mut silent = run(1000.0);
+        silent.limits.clear();
+        assert_eq!(plan(&[silent.clone()], &said).unwrap().limited_by, "front");
+        // One of two runs names what limits: it limits in the other one, too.
+        let both = plan(&[silent, run(1000.0)], &Question::default()).unwrap();
+        assert_eq!((both.limited_by.as_str(), both.runs.len()), ("store", 2));
         let less = Question { configurations: vec![times(&[("front", 0.5)])], ..Question::default() };
         let found = plan(&[run(1000.0)], &less).unwrap();
         assert!(found.configurations.is_empty() && found.open[0].contains("front x 0.5"), "{:?}", found.open);

@@ -70,13 +70,19 @@ impl Headroom {
     /// the one that was full first as the load rose.
     pub fn of(summary: &Summary) -> Option<Headroom> {
         let line = summary.load_line.as_ref()?;
-        let laws = |name: &str| summary.laws.iter().find(|laws| laws.component == name);
-        let (component, computes) = match summary.limits.first() {
+        match summary.limits.first() {
             Some(limit) => {
-                (limit.component.clone()?, matches!(limit.kind, LimitKind::Processor | LimitKind::Quota))
+                let computes = matches!(limit.kind, LimitKind::Processor | LimitKind::Quota);
+                Headroom::where_limits(limit.component.clone()?, computes, summary)
             }
-            None => (first_full(&summary.laws, line.level)?, true),
-        };
+            None => Headroom::where_limits(first_full(&summary.laws, line.level)?, true, summary),
+        }
+    }
+
+    /// The same where another run, or the user, says which component limits, and whether it computes meanwhile.
+    pub fn where_limits(component: String, computes: bool, summary: &Summary) -> Option<Headroom> {
+        let line = summary.load_line.as_ref()?;
+        let laws = |name: &str| summary.laws.iter().find(|laws| laws.component == name);
         let of_processors = laws(&component).filter(|_| computes).and_then(|laws| used(laws, line.level));
         let used_by_it = of_processors.or_else(|| of_throughput(summary))?;
         let others = summary.laws.iter().filter(|laws| laws.component != component);

@@ -26,8 +26,8 @@ pub fn terminal(plan: &CapacityPlan) -> String {
         out += &hanging(first, &plain::line(text), indent).join("\n");
         out.push('\n');
     };
-    let runs = if plan.runs.len() == 1 { "run" } else { "runs" };
-    say("", &format!("{}: what {runs} {} predict", plan.name, plan.runs.join(", ")), "  ");
+    let (runs, predict) = if plan.runs.len() == 1 { ("run", "predicts") } else { ("runs", "predict") };
+    say("", &format!("{}: what {runs} {} {predict}", plan.name, plan.runs.join(", ")), "  ");
     say("  ", &format!("measured: {}/s, and {} limits", bounds(plan.load_line), plan.limited_by), "    ");
     let used = plan.components.iter().map(|own| {
         let most = own.at_most.map(|most| format!(", {:.0} % at most", most * 100.0)).unwrap_or_default();

@@ -176,7 +176,7 @@ impl Model {
         let quantiles = QUANTILES.into_iter().zip(one_queue.into_iter().zip(queues));
         Ok(TimesAt {
             rate,
-            time: self.metric.name().to_owned(),
+            time: self.metric.name().replace('_', " "),
             quantiles: quantiles
                 .map(|(share, (one, other))| PredictedQuantile {
                     share,

@@ -39,6 +39,9 @@ pub struct Plan {
     /// Find the smallest configuration that sustains so many operations per second
     #[arg(long, value_name = "RATE", value_parser = rate)]
     demand: Option<f64>,
+    /// The component that limits, where the runs do not name it
+    #[arg(long, value_name = "COMPONENT")]
+    limit: Option<String>,
     /// Predict times at so many operations per second, by simulation (repeatable)
     #[arg(long, value_name = "RATE", value_parser = rate)]
     at: Vec<f64>,
@@ -80,6 +83,7 @@ impl Plan {
             demand: self.demand(),
             devices: self.devices,
             at: self.at.clone(),
+            limit: self.limit.clone(),
         };
         let mut plan = capacity_plan::of(&basis, &question).map_err(Failure::Usage)?;
         if !checks.is_empty() {

@@ -65,7 +65,7 @@ fn what_three_runs_predict_is_what_a_run_of_it_finds() {
     for (wrong, said) in [
         (["--times", "stroe=2"], "saw no component `stroe`; they saw: front, store"),
         (["--times", "store=none"], "as in store=2,4"),
-        (["--demand", "-3"], "operations per second"),
+        (["--demand", "none"], "operations per second"),
     ] {
         let refused = bench.call(call.iter().chain(&wrong));
         let told = refused.stderr.replace('\n', " ");
