@@ -19,6 +19,7 @@ pub mod generator;
 pub mod headroom;
 mod inference;
 pub mod laws;
+pub mod learning;
 pub mod level;
 pub mod limits;
 pub mod load_line;

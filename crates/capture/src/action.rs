@@ -17,10 +17,23 @@ pub struct ClientAction {
     pub conversation: ConversationId,
     /// What was spoken.
     pub protocol: WireProtocol,
+    /// What carried it.
+    pub carrier: ActionCarrier,
     /// Whether it came out of TLS.
     pub secured: bool,
     /// What.
     pub action: Action,
+}
+
+/// What carries the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ActionCarrier {
+    /// TCP.
+    Stream,
+    /// UDP.
+    Datagrams,
+    /// WebSocket.
+    WebSocket,
 }
 
 /// What a client does.

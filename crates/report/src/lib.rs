@@ -12,6 +12,7 @@ pub mod json;
 pub mod jtl;
 pub mod junit;
 pub mod k6;
+pub mod learned;
 pub mod listing;
 mod parquet;
 pub mod plain;

@@ -1,10 +1,10 @@
 //! What a dissector has told in a step takes effect: messages are stamped, requests wait for their responses, and what was
 //! observed is given on.
 
-use super::{Conversation, DissectionContext, Security, UNDECIDED};
-use crate::action::ClientAction;
+use super::{Conversation, DissectionContext, Security, State, UNDECIDED};
+use crate::action::{ActionCarrier, ClientAction};
 use crate::direction::Direction;
-use crate::dissect::Event;
+use crate::dissect::{Carrier, Event};
 use crate::dissectors;
 use crate::marker::MessageId;
 use crate::observations::{Exchange, Manner, Notice, Sighting};
@@ -75,11 +75,17 @@ impl Conversation {
     /// Gives on what the message says that a client does.
     fn act(&mut self, protocol: WireProtocol, at: Nanos, context: &mut DissectionContext<'_>) {
         let (conversation, secured) = (self.id, !matches!(self.security, Security::None));
+        let carrier = match (&self.state, self.carrier) {
+            (State::Known(WireProtocol::WebSocket, _), _) => ActionCarrier::WebSocket,
+            (_, Carrier::Stream) => ActionCarrier::Stream,
+            (_, Carrier::Datagrams) => ActionCarrier::Datagrams,
+        };
         if let Some(actions) = &mut context.observations.actions {
             actions.extend(self.actions.list.drain(..).map(|action| ClientAction {
                 at,
                 conversation,
                 protocol,
+                carrier,
                 secured,
                 action,
             }));

@@ -14,6 +14,7 @@ mod export;
 mod gateway;
 mod guard;
 mod init;
+mod learn;
 mod live_options;
 mod load_options;
 mod lwm2m;
@@ -51,6 +52,7 @@ pub enum Command {
     Report(report::Report),
     Capture(capture::Capture),
     Dissect(dissect::Dissect),
+    Learn(learn::Learn),
     Export(export::Export),
     Target(target::Target),
     Gateway(gateway::Gateway),
@@ -81,6 +83,7 @@ impl Command {
             Command::Report(command) => command.perform(),
             Command::Capture(command) => command.perform(),
             Command::Dissect(command) => command.perform(),
+            Command::Learn(command) => command.perform(),
             Command::Export(command) => command.perform(),
             Command::Target(command) => command.perform(),
             Command::Gateway(command) => command.perform(),
