@@ -1,5 +1,6 @@
 //! What a run's result looks like: in the terminal, as JSON, as CSV, as one HTML file, and as what other tools read.
 
+pub mod bundle;
 pub mod chart;
 pub mod compare;
 pub mod csv;
@@ -14,6 +15,7 @@ pub mod junit;
 pub mod k6;
 pub mod learned;
 pub mod listing;
+pub mod methods;
 mod parquet;
 pub mod plain;
 pub mod plan;

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod audit;
+mod bundle;
 mod capture;
 mod chain;
 mod check;
@@ -54,6 +55,7 @@ pub enum Command {
     Dissect(dissect::Dissect),
     Learn(learn::Learn),
     Export(export::Export),
+    Bundle(bundle::Bundle),
     Target(target::Target),
     Gateway(gateway::Gateway),
     Audit(audit::Audit),
@@ -85,6 +87,7 @@ impl Command {
             Command::Dissect(command) => command.perform(),
             Command::Learn(command) => command.perform(),
             Command::Export(command) => command.perform(),
+            Command::Bundle(command) => command.perform(),
             Command::Target(command) => command.perform(),
             Command::Gateway(command) => command.perform(),
             Command::Audit(command) => command.perform(),

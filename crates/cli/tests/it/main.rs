@@ -40,6 +40,7 @@ mod iota_json;
 mod iota_lwm2m;
 mod kafka;
 mod kafka_broker;
+mod learn;
 mod leshan;
 mod libcoap;
 mod live;
