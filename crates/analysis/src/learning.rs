@@ -11,7 +11,7 @@ mod subscribers;
 pub use gathering::{Gathering, Service};
 pub use subscribers::LearnedSubscribers;
 
-use gathering::{Message, Source};
+use gathering::{Message, Source, is_session};
 use naming::Names;
 use plimsoll_capture::action::ActionCarrier;
 use plimsoll_codec::marker;
@@ -234,7 +234,7 @@ pub fn learn(gathered: &Gathering, wishes: &Wishes) -> Learned {
     let unknown: u64 = groups.iter().filter(|group| group.source.target.is_empty()).map(total).sum();
     if unknown > 0 {
         notes.push(format!(
-            "{unknown} messages have a topic that the capture does not show: an alias stands for it; they are left out"
+            "messages whose topic the capture does not show, since an alias stands for it, are left out: {unknown}"
         ));
     }
     groups.retain(|group| !group.source.target.is_empty());
@@ -315,7 +315,7 @@ fn limits(gathered: &Gathering, names: &Names, wishes: &Wishes) -> Vec<String> {
     }
     if !wishes.keep_names && names.replaced() > 0 {
         notes.push(format!(
-            "{} words that fewer than three devices share, or that look like keys, have other words in their place (--keep-names keeps them)",
+            "words that fewer than three devices share, or that look like keys, have others in their place: {} (--keep-names keeps them)",
             names.replaced()
         ));
     }
@@ -337,9 +337,8 @@ fn varying_names(groups: &[Group<'_>]) -> BTreeSet<String> {
 fn groups(gathered: &Gathering) -> Vec<Group<'_>> {
     let mut alike: BTreeMap<(Service, &'static str, u8, bool, usize), Vec<Shaped>> = BTreeMap::new();
     for (place, (source, _)) in gathered.sources.iter().enumerate() {
-        let dotted = source.service.protocol == WireProtocol::Nats;
-        let target = if dotted { source.target.replace('.', "/") } else { path_of(&source.target).to_owned() };
-        let parts = parts(&target);
+        let levels = source.levels();
+        let parts = parts(path_of(&levels));
         let key = (source.service, source.method, source.qos, source.retained, parts.len());
         alike.entry(key).or_default().push(Shaped { source: place, parts, client: source.client });
     }
@@ -360,10 +359,6 @@ fn groups(gathered: &Gathering) -> Vec<Group<'_>> {
 fn path_of(target: &str) -> &str {
     let Some((_, rest)) = target.split_once("://") else { return target };
     rest.find('/').map_or("/", |slash| &rest[slash..])
-}
-
-fn is_session(protocol: WireProtocol) -> bool {
-    matches!(protocol, WireProtocol::Mqtt | WireProtocol::Nats)
 }
 
 /// The mean size of each source's messages.

@@ -83,21 +83,21 @@ fn not_learned(dissected: &Dissected) -> Vec<String> {
         .into_iter()
         .filter(|(_, requests)| *requests > 0)
         .map(|(protocol, requests)| {
-            format!("{requests} requests over {protocol} are left out: devices are not learned from it")
+            format!("requests over {protocol} are left out, since devices are not learned from it: {requests}")
         })
         .collect();
     if asked > 0 {
         notes.push(format!(
-            "{asked} requests ask and send nothing (GET and the like); they are left out, and `northbound` could ask for as much"
+            "requests that ask and send nothing (GET and the like) are left out: {asked}; `northbound` could ask for as much"
         ));
     }
     let unopened: u64 = dissected.tally.unopened.values().sum();
     if unopened > 0 {
-        notes.push(format!("{unopened} conversations under TLS were not opened, and what they say is left out (--keys FILE)"));
+        notes.push(format!("conversations under TLS that were not opened are left out: {unopened} (--keys FILE)"));
     }
     if dissected.tally.evicted > 0 {
         let given_up = dissected.tally.evicted;
-        notes.push(format!("{given_up} conversations were given up to bound memory; what they said later may be missing"));
+        notes.push(format!("conversations that were given up to bound memory, and of which a part may be missing: {given_up}"));
     }
     notes
 }

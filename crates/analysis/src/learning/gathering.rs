@@ -46,6 +46,16 @@ pub(super) struct Source {
     pub retained: bool,
 }
 
+impl Source {
+    /// The target as levels between slashes.
+    pub fn levels(&self) -> String {
+        match self.service.protocol {
+            WireProtocol::Nats => self.target.replace('.', "/"),
+            _ => self.target.clone(),
+        }
+    }
+}
+
 /// What is counted of a source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
@@ -102,7 +112,7 @@ pub struct Gathering {
 }
 
 /// Whether a client of it keeps its connection, so that a connection is a client.
-fn is_session(protocol: WireProtocol) -> bool {
+pub(super) fn is_session(protocol: WireProtocol) -> bool {
     matches!(protocol, WireProtocol::Mqtt | WireProtocol::Nats)
 }
 

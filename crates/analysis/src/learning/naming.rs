@@ -84,15 +84,12 @@ impl Names {
         written
     }
 
-    /// Writes a filter: wildcards and the words of targets as they are, and a wildcard for a name that varies.
-    pub fn filter(&mut self, filter: &str, varying: &BTreeSet<String>) -> String {
+    /// Writes a filter: wildcards and the words of targets as they are, and what stands for the others.
+    pub fn filter(&mut self, filter: &str) -> String {
         let level = |level: &str| match level {
             "" | "+" | "#" => level.to_owned(),
             level if self.keep || self.words.contains(level) => level.replace('{', "{{"),
-            level => match self.aliases.get(level) {
-                Some(alias) if !varying.contains(level) => alias.clone(),
-                _ => "+".to_owned(),
-            },
+            level => self.alias(level),
         };
         filter.split('/').map(level).collect::<Vec<_>>().join("/")
     }
@@ -155,13 +152,12 @@ mod tests {
         let mut names = Names::new(false);
         names.write(&shape(&["city/a1/temp"], &[1]), 3, Some(1), &BTreeSet::new());
         names.write(&shape(&["home/alice"], &[]), 1, None, &BTreeSet::new());
-        let varying = BTreeSet::from(["a1".to_owned()]);
         for (filter, written) in
-            [("city/+/temp", "city/+/temp"), ("city/a1/#", "city/+/#"), ("home/alice", "name1/name2"), ("x/y", "+/+")]
+            [("city/+/temp", "city/+/temp"), ("home/alice", "name1/name2"), ("home/x/#", "name1/name3/#")]
         {
-            assert_eq!(names.filter(filter, &varying), written);
+            assert_eq!(names.filter(filter), written);
         }
-        assert_eq!(Names::new(true).filter("x/y", &varying), "x/y");
+        assert_eq!(Names::new(true).filter("x/y"), "x/y");
     }
 
     #[test]

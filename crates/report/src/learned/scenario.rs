@@ -319,13 +319,12 @@ fn evidence(out: &mut String, indent: usize, learned: &Learned, population: &Lea
         out,
         indent,
         &format!(
-            "{messages} messages ({:.1} %) of {devices} devices, which differ by {}: {}/s (95 %: {} to {}).",
+            "{messages} messages ({:.1} %) of {}: {}/s (95 %: {} to {}).",
             100.0 * population.share,
-            match population.device_by {
-                "target" => "a part of the target",
-                "client" => "the client",
-                "connection" => "the connection",
-                _ => "the host",
+            match (*devices, population.device_by) {
+                (1, _) => "one device".to_owned(),
+                (_, "target") => format!("{devices} devices, which differ by a part of the target"),
+                (_, by) => format!("{devices} devices, which differ by the {by}"),
             },
             number(*rate),
             number(*lo),

@@ -15,14 +15,15 @@ pub fn terminal(learned: &Learned) -> String {
     let [messages, populations] =
         [learned.messages as f64, learned.populations.len() as f64].map(count);
     let duration = time(Some(learned.duration));
-    lines(&format!("{messages} messages in {duration}; {populations} populations"), "");
+    let plural = if learned.populations.len() == 1 { "" } else { "s" };
+    lines(&format!("{messages} messages in {duration}; {populations} population{plural}"), "");
     for population in &learned.populations {
         lines("", "");
         lines(
             &format!(
-                "{}: {} devices, {}/s ({:.1} %), {} on average, to {}",
+                "{}: {}, {}/s ({:.1} %), {} on average, to {}",
                 population.name,
-                count(f64::from(population.devices)),
+                devices(population.devices),
                 number(population.rate),
                 100.0 * population.share,
                 bytes(population.sizes.mean),
@@ -37,11 +38,21 @@ pub fn terminal(learned: &Learned) -> String {
     }
     if let Some(subscribers) = &learned.subscribers {
         lines("", "");
-        lines(&format!("{} subscribers: {}", subscribers.count, subscribers.filters.join(", ")), "  ");
+        let plural = if subscribers.count == 1 { "" } else { "s" };
+        let filters = match subscribers.filters.as_slice() {
+            [] => "of filters that the capture does not show".to_owned(),
+            filters => filters.join(", "),
+        };
+        lines(&format!("{} subscriber{plural}: {filters}", subscribers.count), "  ");
     }
     lines("", "");
     for note in &learned.notes {
         lines(note, "  ");
     }
     out
+}
+
+fn devices(number: u32) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} device{plural}", count(f64::from(number)))
 }
