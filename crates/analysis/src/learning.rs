@@ -281,7 +281,9 @@ pub fn learn(gathered: &Gathering, wishes: &Wishes) -> Learned {
     notes.push(match (learning.hours.is_empty(), varies) {
         (true, _) => "the capture is shorter than two hours: it shows no shape of the day".to_owned(),
         (false, false) => "the rates do not differ from hour to hour".to_owned(),
-        (false, true) => "the rates differ from hour to hour: each level is an hour of the day (UTC)".to_owned(),
+        (false, true) => {
+            "the rates differ from hour to hour: each level is an hour of the day (UTC)".to_owned()
+        }
     });
     notes.extend(limits(gathered, &learning.names, wishes));
     Learned {
@@ -302,7 +304,7 @@ fn limits(gathered: &Gathering, names: &Names, wishes: &Wishes) -> Vec<String> {
     let mut notes = Vec::new();
     if gathered.untold > 0 {
         notes.push(format!(
-            "{} messages come from more clients and targets than are told apart; the rates are too low by them",
+            "messages of more clients and targets than are followed: {}; the rates are too low by them",
             gathered.untold
         ));
     }
@@ -443,7 +445,10 @@ impl Learning<'_> {
         notes.extend(self.device_notes(group, &devices));
         notes.extend(process_notes(&found));
         notes.extend(change_note(&devices.of_message, &found));
-        let half = POINT * (count as f64 * found.dispersion).sqrt().max(1.0) * rate / count.max(1) as f64;
+        // A process that has been going on has a sixth of an arrival more or less, however even it is (Cox, Renewal Theory, 4.5).
+        let processes = if found.whose == Whose::Device { devices.count as f64 } else { 1.0 };
+        let variance = count as f64 * found.dispersion + processes / 6.0;
+        let half = POINT * variance.sqrt().max(1.0) * rate / count.max(1) as f64;
         let bytes: Vec<u32> = messages.iter().map(|message| message.bytes).collect();
         let service = self.service(group.source.service);
         let population = LearnedPopulation {
@@ -569,8 +574,8 @@ impl Learning<'_> {
     fn rate(&self, members: &[Shaped], count: u64) -> (f64, f64) {
         let Some((begin, end)) = self.gathered.span else { return (0.0, 1.0) };
         let counted = members.iter().map(|member| self.gathered.sources[member.source].1);
-        let (first, last) =
-            counted.fold((end, begin), |(first, last), counted| (first.min(counted.first), last.max(counted.last)));
+        let (first, last) = counted
+            .fold((end, begin), |(first, last), counted| (first.min(counted.first), last.max(counted.last)));
         let seconds = |from, to: plimsoll_model::Nanos| (to - from).0 as f64 / 1e9;
         let (whole, own) = (seconds(begin, end), seconds(first, last));
         if whole <= 0.0 {
@@ -642,11 +647,13 @@ fn process_notes(found: &Process) -> Vec<String> {
         ));
     }
     match &found.laws {
-        None => notes.push("too few gaps to tell a law: poisson is assumed".to_owned()),
+        None => notes.push("too few gaps for a law: poisson is assumed".to_owned()),
         Some(laws) if !laws.fits => {
             notes.push("none of the laws fits: the nearest one is taken, and gaps of a run differ from those of the capture".to_owned());
         }
-        Some(laws) if laws.jitter => notes.push("the gaps are those of a clock that is a little late each time".to_owned()),
+        Some(laws) if laws.jitter => {
+            notes.push("the gaps are those of a clock that is a little late each time".to_owned())
+        }
         Some(_) => {}
     }
     notes

@@ -103,7 +103,11 @@ fn readme(record: &RunRecord, attached: &Attached) -> String {
         let _ = writeln!(out, "- `{name}`: {what}");
     }
     for file in &attached.files {
-        let _ = writeln!(out, "- `{}`: a file that the scenario names, as it was when the bundle was made", file.name);
+        let _ = writeln!(
+            out,
+            "- `{}`: a file that the scenario names, as it was when the bundle was made",
+            file.name
+        );
     }
     if !attached.notes.is_empty() {
         out.push_str("\n## To know\n\n");

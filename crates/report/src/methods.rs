@@ -4,8 +4,8 @@
 use crate::text::{count, rate, time};
 use plimsoll_analysis::level::LevelVerdict;
 use plimsoll_analysis::summary::Summary;
-use plimsoll_model::{Load, Validity};
 use plimsoll_model::record::{LevelRecord, RunEnd, RunRecord};
+use plimsoll_model::{Load, Validity};
 use std::fmt::Write;
 
 /// The page, in Markdown.
@@ -62,7 +62,9 @@ fn platform(record: &RunRecord) -> Vec<String> {
     let host = provenance.host.iter().filter(|(name, _)| !name.starts_with("not observed"));
     text.push(format!("The load was generated on this host: {}.", facts(host)));
     text.push(match record.terms.local {
-        true => "The platform was reached at an address of the same host, so no network lies between.".to_owned(),
+        true => {
+            "The platform was reached at an address of the same host, so no network lies between.".to_owned()
+        }
         false => "The platform was reached over a network, which is part of every time.".to_owned(),
     });
     if !provenance.placement.is_empty() {
@@ -79,7 +81,10 @@ fn load(record: &RunRecord) -> Vec<String> {
         count(f64::from(terms.subscribers))
     )];
     if terms.populations.is_empty() {
-        text.push(format!("Devices published at QoS {}, or by requests that the platform answers.", terms.qos));
+        text.push(format!(
+            "Devices published at QoS {}, or by requests that the platform answers.",
+            terms.qos
+        ));
         if terms.qos == 0 {
             text.pop();
             text.push("Devices published without acknowledgement (QoS 0).".to_owned());
@@ -88,7 +93,9 @@ fn load(record: &RunRecord) -> Vec<String> {
         let all: Vec<String> = terms
             .populations
             .iter()
-            .map(|own| format!("{} ({} devices, {})", own.name, count(f64::from(own.terms.devices)), own.protocol))
+            .map(|own| {
+                format!("{} ({} devices, {})", own.name, count(f64::from(own.terms.devices)), own.protocol)
+            })
             .collect();
         text.push(format!("The devices are of {} populations: {}.", all.len(), all.join(", ")));
     }
@@ -126,14 +133,17 @@ fn amount(load: Load) -> String {
 fn holds(levels: &[LevelRecord]) -> String {
     let held: Vec<f64> = levels.iter().map(|level| level.start.hold.as_secs_f64()).collect();
     let samples: Vec<u16> = levels.iter().map(|level| level.start.samples).collect();
-    let (least, most) = held.iter().fold((f64::MAX, 0.0_f64), |(least, most), &hold| (least.min(hold), most.max(hold)));
+    let (least, most) =
+        held.iter().fold((f64::MAX, 0.0_f64), |(least, most), &hold| (least.min(hold), most.max(hold)));
     let (fewest, largest) = (samples.iter().min().unwrap_or(&0), samples.iter().max().unwrap_or(&0));
     let hold = match most - least < 1e-9 {
         true => time(Some(most)),
         false => format!("{} to {}", time(Some(least)), time(Some(most))),
     };
     let samples = if fewest == largest { largest.to_string() } else { format!("{fewest} to {largest}") };
-    format!("After a warm-up that does not count, each level was held for {hold}, divided into {samples} equal samples.")
+    format!(
+        "After a warm-up that does not count, each level was held for {hold}, divided into {samples} equal samples."
+    )
 }
 
 fn measured(record: &RunRecord) -> Vec<String> {
@@ -144,7 +154,9 @@ fn measured(record: &RunRecord) -> Vec<String> {
         "Every message of a level is accounted for: due = sent + unsent, and expected deliveries = delivered + late + superseded + lost.".to_owned(),
     ];
     if !record.components.is_empty() {
-        text.push("Processor time and memory of the platform's components were read once a second.".to_owned());
+        text.push(
+            "Processor time and memory of the platform's components were read once a second.".to_owned(),
+        );
     }
     if record.dissection.is_some() {
         text.push("The packets between the components were captured, and the way of each marked message was followed in them.".to_owned());
@@ -169,7 +181,10 @@ fn validity(record: &RunRecord, summary: &Summary) -> Vec<String> {
         format!("Of {} levels, {valid} are valid.", summary.levels.len()),
     ];
     if let Some(p99) = lateness.p99 {
-        text.push(format!("The 99th percentile of the generator's lateness over all levels is {}.", time(Some(p99))));
+        text.push(format!(
+            "The 99th percentile of the generator's lateness over all levels is {}.",
+            time(Some(p99))
+        ));
     }
     if record.terms.precision.0 > 0 {
         text.push(format!("By design, sending may lag behind due by {}.", record.terms.precision));
@@ -185,7 +200,10 @@ fn judgement(record: &RunRecord, summary: &Summary) -> Vec<String> {
     text.push("A level is met if the interval of each objective lies inside its bound, missed if one is missed clearly, and undecided otherwise.".to_owned());
     text.push("The load line is the top of the unbroken run of met levels from the lowest.".to_owned());
     if record.terms.search.is_none() && record.terms.stop_after_missed.is_none() {
-        text.push("Listed levels that decided nothing were held again within a limit of time; each hold is listed.".to_owned());
+        text.push(
+            "Listed levels that decided nothing were held again within a limit of time; each hold is listed."
+                .to_owned(),
+        );
     }
     text
 }
@@ -202,15 +220,26 @@ fn result(record: &RunRecord, summary: &Summary) -> Vec<String> {
         Some(line) => {
             let least = if line.at_least { "at least " } else { "" };
             let amount = line.amount().map_or("not a number".to_owned(), rate);
-            let unit = if line.rate.is_some() { "/s" } else if line.devices.is_some() { " devices" } else { " connections/s" };
+            let unit = if line.rate.is_some() {
+                "/s"
+            } else if line.devices.is_some() {
+                " devices"
+            } else {
+                " connections/s"
+            };
             text.push(format!("The load line is {least}{amount}{unit}."));
         }
         None => text.push("No load line was found.".to_owned()),
     }
     match &record.end {
         Some(RunEnd::Complete) => {}
-        Some(RunEnd::PlatformDied(death)) => text.push(format!("The component {} ended by itself ({}), which ended the run.", death.component, death.status)),
-        Some(RunEnd::Interrupted) => text.push("The run was interrupted; what it had measured is reported.".to_owned()),
+        Some(RunEnd::PlatformDied(death)) => text.push(format!(
+            "The component {} ended by itself ({}), which ended the run.",
+            death.component, death.status
+        )),
+        Some(RunEnd::Interrupted) => {
+            text.push("The run was interrupted; what it had measured is reported.".to_owned())
+        }
         Some(RunEnd::Failed(_)) => text.push("The run failed; what it had measured is reported.".to_owned()),
         None => text.push("The run did not come to its end; what it had measured is reported.".to_owned()),
     }

@@ -83,7 +83,9 @@ fn not_learned(dissected: &Dissected) -> Vec<String> {
         .into_iter()
         .filter(|(_, requests)| *requests > 0)
         .map(|(protocol, requests)| {
-            format!("requests over {protocol} are left out, since devices are not learned from it: {requests}")
+            format!(
+                "requests over {protocol} are left out, since devices are not learned from it: {requests}"
+            )
         })
         .collect();
     if asked > 0 {
@@ -93,11 +95,15 @@ fn not_learned(dissected: &Dissected) -> Vec<String> {
     }
     let unopened: u64 = dissected.tally.unopened.values().sum();
     if unopened > 0 {
-        notes.push(format!("conversations under TLS that were not opened are left out: {unopened} (--keys FILE)"));
+        notes.push(format!(
+            "conversations under TLS that were not opened are left out: {unopened} (--keys FILE)"
+        ));
     }
     if dissected.tally.evicted > 0 {
         let given_up = dissected.tally.evicted;
-        notes.push(format!("conversations that were given up to bound memory, and of which a part may be missing: {given_up}"));
+        notes.push(format!(
+            "conversations that were given up to bound memory, and of which a part may be missing: {given_up}"
+        ));
     }
     notes
 }

@@ -88,7 +88,8 @@ pub fn laws(gaps: &[f64], seed: u64) -> Option<Laws> {
     let first = poisson.or_else(|| fits.iter().position(|fit| fit.p >= REFUSED));
     let nearest = || {
         let all = fits.iter().enumerate();
-        all.min_by(|(_, one), (_, other)| one.statistic.total_cmp(&other.statistic)).map_or(0, |(place, _)| place)
+        all.min_by(|(_, one), (_, other)| one.statistic.total_cmp(&other.statistic))
+            .map_or(0, |(place, _)| place)
     };
     let best = fits.remove(first.unwrap_or_else(nearest));
     Some(Laws { best, fits: first.is_some(), others: fits, gaps: gaps.len(), cv, jitter })
@@ -231,8 +232,7 @@ fn difference(law: InterArrival, gaps: &[f64]) -> Option<f64> {
     let mut sorted = rescaled(gaps, unit(law, gaps));
     sorted.sort_by(f64::total_cmp);
     let distribution = Distributed::of(law)?;
-    let below: Vec<f64> =
-        sorted.iter().map(|&gap| distribution.cdf(gap).clamp(1e-12, 1.0 - 1e-12)).collect();
+    let below: Vec<f64> = sorted.iter().map(|&gap| distribution.cdf(gap).clamp(1e-12, 1.0 - 1e-12)).collect();
     anderson_darling(&below)
 }
 
@@ -331,22 +331,21 @@ pub fn sizes(sizes: &[u32], seed: u64) -> Option<SizeFit> {
         let mean = sorted.iter().map(|&size| f64::from(size)).sum::<f64>() / count as f64;
         let squares = sorted.iter().map(|&size| (f64::from(size) - mean).powi(2)).sum::<f64>();
         let deviation = (squares / (count as f64 - 1.0)).sqrt();
-        let tested: Vec<u32> = spread_out(&sorted.iter().map(|&size| f64::from(size)).collect::<Vec<_>>(), TESTED)
-            .into_iter()
-            .map(|size| size as u32)
-            .collect();
-        let mut tries: Vec<(SizeDistribution, f64)> = [
-            SizeDistribution::Uniform { min, max },
-            SizeDistribution::Normal { mean, deviation, min, max },
-        ]
-        .into_iter()
-        .enumerate()
-        .map(|(number, distribution)| {
-            let p = size_p(&distribution, &tested, &mut random(seed, &[number as u64, 1]));
-            (distribution, p)
-        })
-        .filter(|(_, p)| *p >= REFUSED)
-        .collect();
+        let tested: Vec<u32> =
+            spread_out(&sorted.iter().map(|&size| f64::from(size)).collect::<Vec<_>>(), TESTED)
+                .into_iter()
+                .map(|size| size as u32)
+                .collect();
+        let mut tries: Vec<(SizeDistribution, f64)> =
+            [SizeDistribution::Uniform { min, max }, SizeDistribution::Normal { mean, deviation, min, max }]
+                .into_iter()
+                .enumerate()
+                .map(|(number, distribution)| {
+                    let p = size_p(&distribution, &tested, &mut random(seed, &[number as u64, 1]));
+                    (distribution, p)
+                })
+                .filter(|(_, p)| *p >= REFUSED)
+                .collect();
         tries.sort_by(|one, other| other.1.total_cmp(&one.1));
         if let Some((distribution, p)) = tries.into_iter().next() {
             return fit(distribution, Some(p));
@@ -404,9 +403,7 @@ fn refitted(distribution: &SizeDistribution, sorted: &[u32]) -> SizeDistribution
 /// The largest difference between the share of sizes up to each one and that of a distribution.
 fn distance(distribution: &SizeDistribution, sorted: &[u32]) -> f64 {
     let share = |size: u32| match distribution {
-        SizeDistribution::Uniform { min, max } => {
-            f64::from(size - min + 1) / (f64::from(max - min) + 1.0)
-        }
+        SizeDistribution::Uniform { min, max } => f64::from(size - min + 1) / (f64::from(max - min) + 1.0),
         SizeDistribution::Normal { max, .. } if size >= *max => 1.0,
         SizeDistribution::Normal { mean, deviation, .. } => {
             Normal::new(*mean, *deviation).map_or(0.0, |normal| normal.cdf(f64::from(size) + 0.5))
@@ -531,7 +528,9 @@ mod tests {
         let drawn: Vec<u32> =
             (0..2_000).map(|_| (100.0 * InterArrival::Exponential.sample(&mut random)) as u32).collect();
         let mean = drawn.iter().map(|&size| f64::from(size)).sum::<f64>() / 2_000.0;
-        let SizeDistribution::Choice(list) = sizes(&drawn, 1).unwrap().distribution else { panic!("no list") };
+        let SizeDistribution::Choice(list) = sizes(&drawn, 1).unwrap().distribution else {
+            panic!("no list")
+        };
         let found: f64 = list.iter().map(|(size, weight)| f64::from(*size) * weight).sum();
         assert!((found - mean).abs() < 0.5, "{found}, not {mean}");
         assert_eq!(list.len(), CLASSES);

@@ -60,8 +60,7 @@ pub(super) fn counts(hours: &[Hour], counted: impl Iterator<Item = (i64, u64)>) 
 /// Whether the rates differ by more than chance: the counts against an equal rate, by chi-squared, where their variance is so many
 /// times that of a Poisson process (Fisher's index of dispersion).
 pub(super) fn differ(hours: &[Hour], counts: &[u64], dispersion: f64) -> bool {
-    let (seconds, messages): (f64, u64) =
-        (hours.iter().map(|hour| hour.seconds).sum(), counts.iter().sum());
+    let (seconds, messages): (f64, u64) = (hours.iter().map(|hour| hour.seconds).sum(), counts.iter().sum());
     if hours.len() < 2 || messages == 0 {
         return false;
     }
@@ -73,7 +72,8 @@ pub(super) fn differ(hours: &[Hour], counts: &[u64], dispersion: f64) -> bool {
         .sum();
     let rates: Vec<f64> =
         hours.iter().zip(counts).map(|(hour, &count)| count as f64 / hour.seconds).collect();
-    let (least, most) = rates.iter().fold((f64::MAX, 0.0_f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
+    let (least, most) =
+        rates.iter().fold((f64::MAX, 0.0_f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
     let freedom = (hours.len() - 1) as f64;
     // The 1 % point, by Wilson and Hilferty.
     let third = 2.0 / (9.0 * freedom);

@@ -112,11 +112,8 @@ mod tests {
     use super::*;
 
     fn shape(targets: &[&str], varying: &[usize]) -> Shape {
-        let member = |(source, target): (usize, &&str)| Shaped {
-            source,
-            parts: parts(target),
-            client: source as u32,
-        };
+        let member =
+            |(source, target): (usize, &&str)| Shaped { source, parts: parts(target), client: source as u32 };
         Shape {
             members: targets.iter().enumerate().map(member).collect(),
             varying: varying.iter().copied().collect(),
@@ -163,6 +160,9 @@ mod tests {
     #[test]
     fn a_brace_is_no_variable() {
         let mut names = Names::new(true);
-        assert_eq!(names.write(&shape(&["a/{device}"], &[]), 1, None, &BTreeSet::new()).target, "a/{{device}");
+        assert_eq!(
+            names.write(&shape(&["a/{device}"], &[]), 1, None, &BTreeSet::new()).target,
+            "a/{{device}"
+        );
     }
 }

@@ -63,12 +63,9 @@ pub(super) fn process(messages: &[(f64, u32)], devices: usize, seed: u64) -> Pro
     let [of_all_dispersion, of_device_dispersion] = dispersions;
     match together {
         true => Process { uneven, dispersion: of_all_dispersion, ..alone(Some(of_all)) },
-        false => Process {
-            whose: Whose::Device,
-            laws: Some(of_device),
-            dispersion: of_device_dispersion,
-            uneven,
-        },
+        false => {
+            Process { whose: Whose::Device, laws: Some(of_device), dispersion: of_device_dispersion, uneven }
+        }
     }
 }
 
@@ -86,7 +83,8 @@ fn own_gaps(messages: &[(f64, u32)]) -> (Vec<f64>, Option<(f64, f64)>) {
     let means: Vec<f64> = judged.iter().map(|gaps| mean(gaps)).collect();
     let different = means.len() >= 2 && {
         let middle = mean(&means);
-        let between = means.iter().map(|mean| (mean - middle).powi(2)).sum::<f64>() / (means.len() - 1) as f64;
+        let between =
+            means.iter().map(|mean| (mean - middle).powi(2)).sum::<f64>() / (means.len() - 1) as f64;
         let within: f64 = judged
             .iter()
             .zip(&means)

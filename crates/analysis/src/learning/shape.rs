@@ -141,16 +141,10 @@ mod tests {
             ["city/*/hum", "city/*/temp"]
         );
         // Words without digits are names if each client has one of its own.
-        assert_eq!(
-            shaped(&[("home/kitchen", 1), ("home/garage", 2), ("home/attic", 3)], true),
-            ["home/*"]
-        );
+        assert_eq!(shaped(&[("home/kitchen", 1), ("home/garage", 2), ("home/attic", 3)], true), ["home/*"]);
         assert_eq!(shaped(&[("home/kitchen", 1), ("home/garage", 1)], true), ["home/garage", "home/kitchen"]);
         // Two versions that many clients use are words.
-        assert_eq!(
-            shaped(&[("v1/x", 1), ("v1/x", 2), ("v2/x", 1), ("v2/x", 3)], true),
-            ["v1/x", "v2/x"]
-        );
+        assert_eq!(shaped(&[("v1/x", 1), ("v1/x", 2), ("v2/x", 1), ("v2/x", 3)], true), ["v1/x", "v2/x"]);
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(super) fn learn(
     notes: &mut Vec<String>,
 ) -> Option<LearnedSubscribers> {
     let mut groups: Groups = BTreeMap::new();
-    let (mut unseen, mut both, mut received, mut single, mut idle, mut sharing) = (0, 0_u32, 0_u64, 0_u32, 0_u32, 0_u32);
+    let (mut unseen, mut both, mut received, mut single, mut idle, mut sharing) =
+        (0, 0_u32, 0_u64, 0_u32, 0_u32, 0_u32);
     let published = published(gathered);
     for client in &gathered.clients {
         received += client.received;
@@ -48,7 +49,9 @@ pub(super) fn learn(
                 .filters
                 .iter()
                 .map(|(filter, _)| if dotted { levels(filter) } else { filter.clone() })
-                .map(|filter| topic::shared(&filter).map_or(filter.as_str(), |shared| shared.filter).to_owned())
+                .map(|filter| {
+                    topic::shared(&filter).map_or(filter.as_str(), |shared| shared.filter).to_owned()
+                })
                 .filter(|filter| published.iter().any(|target| topic::matches(filter, target)))
                 .collect();
             sharing += u32::from(client.filters.iter().any(|(filter, _)| topic::shared(filter).is_some()));
@@ -71,7 +74,8 @@ pub(super) fn learn(
     let messages: u64 = populations.iter().map(|(population, ..)| population.messages).sum();
     let deliveries_per_message = received as f64 / messages.max(1) as f64;
     if idle > 0 {
-        notes.push(format!("clients that subscribe to topics to which nobody publishes are left out: {idle}"));
+        notes
+            .push(format!("clients that subscribe to topics to which nobody publishes are left out: {idle}"));
     }
     if sharing > 0 {
         notes.push(format!(
@@ -97,7 +101,9 @@ pub(super) fn learn(
         ));
     }
     if unseen > 0 {
-        notes.push(format!("clients that receive by filters which the capture does not show are left out: {unseen}"));
+        notes.push(format!(
+            "clients that receive by filters which the capture does not show are left out: {unseen}"
+        ));
     }
     Some(LearnedSubscribers { count, filters: filters.clone(), qos: *qos, deliveries_per_message })
 }

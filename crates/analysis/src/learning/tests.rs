@@ -40,7 +40,8 @@ impl Traffic {
     }
 
     fn connect(&mut self, seconds: f64, client: &str, name: &str) {
-        let connect = Connect { client: name.into(), version: 4, keep_alive: 30, clean: true, ..Connect::default() };
+        let connect =
+            Connect { client: name.into(), version: 4, keep_alive: 30, clean: true, ..Connect::default() };
         self.act(seconds, client, Action::Connect(connect));
     }
 
@@ -87,12 +88,18 @@ fn a_fleet_is_recovered() {
     assert!((population.rate - 20.0).abs() < 1.0, "{}", population.rate);
     let [lo, hi] = population.rate_interval;
     assert!(lo < 20.0 && 20.0 < hi && hi - lo < 2.0, "{lo} {hi}");
-    assert_eq!((population.arrivals.per, population.arrivals.law, population.arrivals.fits), ("device", "gamma", true));
+    assert_eq!(
+        (population.arrivals.per, population.arrivals.law, population.arrivals.fits),
+        ("device", "gamma", true)
+    );
     assert!((3.3..4.8).contains(&population.arrivals.parameter.unwrap()), "{:?}", population.arrivals);
     assert_eq!((population.sizes.kind, population.sizes.min, population.sizes.max), ("uniform", 100, 150));
     assert_eq!(population.session.map(|session| (session.version, session.keep_alive)), Some((4, 30)));
     let subscribers = learned.subscribers.unwrap();
-    assert_eq!((subscribers.count, subscribers.filters.as_slice()), (1, ["city/+/temp".to_owned()].as_slice()));
+    assert_eq!(
+        (subscribers.count, subscribers.filters.as_slice()),
+        (1, ["city/+/temp".to_owned()].as_slice())
+    );
     assert!((subscribers.deliveries_per_message - 1.0).abs() < 1e-9);
     assert!(learned.notes.iter().any(|note| note.contains("shorter than two hours")), "{:?}", learned.notes);
 }
@@ -113,7 +120,10 @@ fn a_gateway_and_sizes_apart_are_populations_of_their_own() {
     assert_eq!((cameras.devices, cameras.sizes.min), (1, 5_000));
     assert!((sensors.share - 0.75).abs() < 1e-9, "{}", sensors.share);
     assert_eq!(sensors.target, "site/{device}");
-    assert!(sensors.notes.iter().any(|note| note.contains("3 devices publish through 1 connections")), "{sensors:?}");
+    assert!(
+        sensors.notes.iter().any(|note| note.contains("3 devices publish through 1 connections")),
+        "{sensors:?}"
+    );
     assert_eq!((sensors.arrivals.law, sensors.arrivals.per), ("constant", "device"));
 }
 
@@ -178,4 +188,52 @@ fn nothing_teaches_nothing() {
     let mut once = Traffic::of(WireProtocol::Coap);
     once.publish(1.0, "10.0.1.1:4000", "/a", 20);
     assert_eq!(once.learned().populations[0].devices, 1);
+}
+
+/// More targets than are followed: they are counted, and memory stays bounded.
+#[test]
+fn a_flood_of_targets_is_counted_and_not_followed() {
+    let mut traffic = Traffic::of(WireProtocol::Mqtt);
+    for number in 0..140_000 {
+        traffic.publish(f64::from(number) * 0.001, "10.0.1.1:4000", &format!("flood/{number}"), 20);
+    }
+    let learned = traffic.learned();
+    assert_eq!(learned.messages, 1 << 17);
+    let note = learned.notes.iter().find(|note| note.contains("than are followed: 8928"));
+    assert!(note.is_some(), "{:?}", learned.notes);
+    assert_eq!(learned.populations[0].target, "name1/{sequence}");
+}
+
+/// Actions of any kind, at any time: learning neither panics nor writes numbers that are none.
+#[test]
+fn any_actions_at_all_can_be_learned_from() {
+    use proptest::prelude::*;
+    let target = prop::collection::vec("[a-z0-9{}?=&+#/]{0,6}", 0..5).prop_map(|parts| parts.join("/"));
+    let action = (0..6_u8, any::<i64>(), 0..5_u8, target, any::<u64>(), 0..4_u8);
+    let config = ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() };
+    let actions = prop::collection::vec(action, 0..120);
+    proptest::test_runner::TestRunner::new(config)
+        .run(&(actions, any::<bool>(), 0..4_usize), |(actions, keep_names, protocol)| {
+            let protocols = [WireProtocol::Mqtt, WireProtocol::Http, WireProtocol::Coap, WireProtocol::Nats];
+            let mut traffic = Traffic::of(protocols[protocol]);
+            for (kind, at, client, target, bytes, qos) in actions {
+                let end = format!("10.0.1.{client}:4000");
+                // Any moment, and often one close to others.
+                let seconds = if kind == 0 { (at >> 34) as f64 } else { (at >> 50) as f64 / 100.0 };
+                match kind {
+                    1 => traffic.connect(seconds, &end, &target),
+                    2 => traffic.act(seconds, &end, Action::Subscribe { filter: target, qos }),
+                    3 => traffic.act(seconds, &end, Action::Receive),
+                    _ => traffic.publish(seconds, &end, &target, bytes),
+                }
+            }
+            let learned = learn(&traffic.gathered, &Wishes { keep_names, times: 2.0 });
+            for population in &learned.populations {
+                let [lo, hi] = population.rate_interval;
+                prop_assert!(population.rate.is_finite() && lo <= population.rate && population.rate <= hi);
+                prop_assert!(population.devices >= 1 && population.sizes.min <= population.sizes.max);
+            }
+            Ok(())
+        })
+        .unwrap();
 }

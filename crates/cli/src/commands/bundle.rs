@@ -25,9 +25,9 @@ const SECRETIVE: [&str; 6] = ["password", "passwd", "secret", "authorization", "
   plimsoll bundle last
   plimsoll bundle mqtt-baseline --out paper.tar.gz
 
-The file has the scenario, the profile, feeds, seed, versions, facts about the
-host, the summary, the report, tables of the figures, a text on methods for a
-paper, and instructions. It is a tar archive packed with gzip, and only its owner
+The file has the scenario, its profile and its feeds. It has the summary, the
+report, and tables of the figures. It has the seed, versions, facts about the
+host, a text on methods for a paper, and instructions. It is a tar archive packed with gzip, and only its owner
 may read it. Secrets of the scenario are left out. If a profile or feed has
 words such as `password`, a note says so: look at it before you give the file
 away.")]
@@ -51,7 +51,8 @@ impl Bundle {
         let summary = plimsoll_analysis::summarize(&record);
         let attached = attached(&record);
         let files = files(&record, &summary, &self.run.series(&record)?, &attached);
-        let packed = packed(&files, &folder, begun(&record)).map_err(|error| Failure::unwritable(&out, &error))?;
+        let packed =
+            packed(&files, &folder, begun(&record)).map_err(|error| Failure::unwritable(&out, &error))?;
         outputs::write_private(&out, &packed, RIGHTS)?;
         for note in &attached.notes {
             complain(note);
@@ -134,8 +135,10 @@ fn places(record: &RunRecord) -> Vec<PathBuf> {
 
 /// Keys of files that are keys, certificates, or the user's own to bring along.
 fn is_file(key: &str, above: &str) -> bool {
-    matches!((above, key), ("tls", "ca" | "certificate" | "key" | "subscriber_certificate" | "subscriber_key"))
-        || matches!((above, key), ("compose", "file"))
+    matches!(
+        (above, key),
+        ("tls", "ca" | "certificate" | "key" | "subscriber_certificate" | "subscriber_key")
+    ) || matches!((above, key), ("compose", "file"))
 }
 
 /// The key of a line and its value without quotes; both empty where there is none.
@@ -159,7 +162,9 @@ fn raw_value(line: &str) -> &str {
 fn attach(attached: &mut Attached, path: &str, folder: &str, places: &[PathBuf]) -> Option<String> {
     let found = places.iter().find_map(|place| read_named(&place.join(path)).ok());
     let Some(text) = found else {
-        attached.notes.push(format!("the scenario names `{path}`, which was not found: put it where the scenario is"));
+        attached
+            .notes
+            .push(format!("the scenario names `{path}`, which was not found: put it where the scenario is"));
         return None;
     };
     note_secrets(attached, path, &text);
@@ -181,7 +186,9 @@ fn attach(attached: &mut Attached, path: &str, folder: &str, places: &[PathBuf])
 fn note_secrets(attached: &mut Attached, name: &str, text: &str) {
     let lower = text.to_lowercase();
     if let Some(word) = SECRETIVE.iter().find(|word| lower.contains(**word)) {
-        attached.notes.push(format!("{name} has the word `{word}`: see whether a secret stands there before you give the bundle away"));
+        attached.notes.push(format!(
+            "{name} has the word `{word}`: see whether a secret stands there before you give the bundle away"
+        ));
     }
 }
 

@@ -69,7 +69,9 @@ impl Learn {
     pub fn perform(self) -> Result<u8, Failure> {
         if let Some(path) = self.out.as_ref().filter(|path| path.exists()) {
             let path = path.display();
-            return Err(Failure::Usage(format!("{path} exists already, and no scenario is overwritten: choose another name")));
+            return Err(Failure::Usage(format!(
+                "{path} exists already, and no scenario is overwritten: choose another name"
+            )));
         }
         let keys = Keys::of_files(&self.keys, false).map_err(|error| Failure::Undoable(error.to_string()))?;
         let stop =

@@ -13,6 +13,7 @@ mod bad_input;
 mod balancers;
 mod brokers;
 mod brought_up;
+mod bundle;
 mod coap;
 mod coap_servers;
 mod coaps;

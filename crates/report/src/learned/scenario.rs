@@ -88,7 +88,12 @@ fn several(out: &mut String, learned: &Learned, first: &LearnedPopulation) {
     out.push_str("populations:\n");
     for population in &learned.populations {
         evidence(out, 2, learned, population);
-        let _ = writeln!(out, "  - name: {}\n    devices: {}", population.name, devices(population, learned.times));
+        let _ = writeln!(
+            out,
+            "  - name: {}\n    devices: {}",
+            population.name,
+            devices(population, learned.times)
+        );
         if population.name != first.name && is_elsewhere(population, first) {
             let _ = writeln!(out, "    platform:\n{}", platform(population, Some(first), 6));
         }
@@ -111,7 +116,11 @@ fn several(out: &mut String, learned: &Learned, first: &LearnedPopulation) {
     }
     out.push_str("load:\n");
     if learned.hours.is_empty() {
-        comment(out, 2, "The sum of the shares above, which are messages per second: other levels keep the mix.");
+        comment(
+            out,
+            2,
+            "The sum of the shares above, which are messages per second: other levels keep the mix.",
+        );
         let sum: f64 = learned
             .populations
             .iter()
@@ -215,7 +224,11 @@ fn protocol(out: &mut String, indent: usize, population: &LearnedPopulation) {
             lines.push("retain: true".to_owned());
         }
         match population.session {
-            None => comment(out, indent, "The capture has no CONNECT of these clients: version, keep-alive and session are defaults."),
+            None => comment(
+                out,
+                indent,
+                "The capture has no CONNECT of these clients: version, keep-alive and session are defaults.",
+            ),
             Some(session) => {
                 lines.push(format!("version: \"{}\"", if session.version == 5 { "5" } else { "3.1.1" }));
                 lines.push(format!("keep_alive: {}s", session.keep_alive));
@@ -223,19 +236,39 @@ fn protocol(out: &mut String, indent: usize, population: &LearnedPopulation) {
                     lines.push("session: persistent".to_owned());
                 }
                 if session.username {
-                    comment(out, indent, "The clients give a user name: add `username` and `password: { env: NAME }`.");
+                    comment(
+                        out,
+                        indent,
+                        "The clients give a user name: add `username` and `password: { env: NAME }`.",
+                    );
                 }
                 if session.will {
-                    comment(out, indent, "The clients leave a will, which this scenario does not have: add `will`.");
+                    comment(
+                        out,
+                        indent,
+                        "The clients leave a will, which this scenario does not have: add `will`.",
+                    );
                 }
             }
         }
         let _ = writeln!(out, "{:indent$}mqtt:\n{}", "", indented(&lines, indent + 2));
     } else if scheme.starts_with("coap") && population.qos == 0 {
-        let _ = writeln!(out, "{:indent$}coap:\n{}", "", indented(&["confirmable: false".to_owned()], indent + 2));
+        let _ = writeln!(
+            out,
+            "{:indent$}coap:\n{}",
+            "",
+            indented(&["confirmable: false".to_owned()], indent + 2)
+        );
     }
     if matches!(population.method.as_str(), "PATCH" | "iPATCH") {
-        comment(out, indent, &format!("The requests are {}; a scenario without a profile of your own has PUT.", population.method));
+        comment(
+            out,
+            indent,
+            &format!(
+                "The requests are {}; a scenario without a profile of your own has PUT.",
+                population.method
+            ),
+        );
     }
 }
 
@@ -253,7 +286,11 @@ fn message(out: &mut String, indent: usize, population: &LearnedPopulation) {
         );
     }
     if sizes.max > LARGEST {
-        comment(out, indent, &format!("The largest content has {} bytes; that of a run has 1 MiB at most.", sizes.max));
+        comment(
+            out,
+            indent,
+            &format!("The largest content has {} bytes; that of a run has 1 MiB at most.", sizes.max),
+        );
     }
     let mut lines = Vec::new();
     if profile(population).1.is_none() {
@@ -297,7 +334,10 @@ fn process(arrivals: &LearnedArrivals, indent: usize) -> String {
 
 fn receivers(subscribers: &LearnedSubscribers, indent: usize) -> String {
     let mut lines = vec![
-        format!("# Clients received {:.2} messages for each that was published.", subscribers.deliveries_per_message),
+        format!(
+            "# Clients received {:.2} messages for each that was published.",
+            subscribers.deliveries_per_message
+        ),
         format!("count: {}", subscribers.count),
     ];
     if let Some(qos) = subscribers.qos {
@@ -314,7 +354,8 @@ fn receivers(subscribers: &LearnedSubscribers, indent: usize) -> String {
 
 /// What a population was learned from.
 fn evidence(out: &mut String, indent: usize, learned: &Learned, population: &LearnedPopulation) {
-    let LearnedPopulation { messages, devices, rate, rate_interval: [lo, hi], sizes, arrivals, .. } = population;
+    let LearnedPopulation { messages, devices, rate, rate_interval: [lo, hi], sizes, arrivals, .. } =
+        population;
     comment(
         out,
         indent,
@@ -334,7 +375,11 @@ fn evidence(out: &mut String, indent: usize, learned: &Learned, population: &Lea
     comment(out, indent, &capital(&law_text(arrivals)));
     comment(out, indent, &size_text(sizes));
     if learned.times != 1.0 && arrivals.per == "population" {
-        comment(out, indent, "All devices share one process, whose gaps become shorter where the load is larger.");
+        comment(
+            out,
+            indent,
+            "All devices share one process, whose gaps become shorter where the load is larger.",
+        );
     }
     for note in &population.notes {
         comment(out, indent, &format!("{}.", capital(note)));
@@ -351,17 +396,14 @@ pub(super) fn law_text(arrivals: &LearnedArrivals) -> String {
         Some(parameter) => format!("{law} {}", number(parameter)),
         None => law.to_owned(),
     };
-    let mut text = format!(
-        "{} {whose}, {}",
-        arrivals.gaps,
-        named(arrivals.law, arrivals.parameter)
-    );
+    let mut text = format!("{} {whose}, {}", arrivals.gaps, named(arrivals.law, arrivals.parameter));
     match (arrivals.law, arrivals.cv) {
         ("constant", Some(cv)) => {
             let _ = write!(text, " (coefficient of variation {})", number(cv));
         }
         _ => {
-            let [statistic, p] = [arrivals.statistic, arrivals.p].map(|value| number(value.unwrap_or(f64::NAN)));
+            let [statistic, p] =
+                [arrivals.statistic, arrivals.p].map(|value| number(value.unwrap_or(f64::NAN)));
             let _ = write!(text, " (A² {statistic}, p {p})");
         }
     }
@@ -369,7 +411,14 @@ pub(super) fn law_text(arrivals: &LearnedArrivals) -> String {
         let others: Vec<String> = arrivals
             .others
             .iter()
-            .map(|other| format!("{} (A² {}, p {})", named(other.law, other.parameter), number(other.statistic), number(other.p)))
+            .map(|other| {
+                format!(
+                    "{} (A² {}, p {})",
+                    named(other.law, other.parameter),
+                    number(other.statistic),
+                    number(other.p)
+                )
+            })
             .collect();
         let _ = write!(text, "; against {}", others.join(", "));
     }
@@ -436,9 +485,13 @@ mod tests {
 
     #[test]
     fn numbers_have_five_digits_and_no_exponent() {
-        for (value, text) in
-            [(12.345_678, "12.346"), (0.000_123_456, "0.00012346"), (1_234_567.8, "1234568"), (5.0, "5"), (0.0, "0")]
-        {
+        for (value, text) in [
+            (12.345_678, "12.346"),
+            (0.000_123_456, "0.00012346"),
+            (1_234_567.8, "1234568"),
+            (5.0, "5"),
+            (0.0, "0"),
+        ] {
             assert_eq!(number(value), text);
         }
     }

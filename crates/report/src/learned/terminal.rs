@@ -12,8 +12,7 @@ pub fn terminal(learned: &Learned) -> String {
             out += &format!("{line}\n");
         }
     };
-    let [messages, populations] =
-        [learned.messages as f64, learned.populations.len() as f64].map(count);
+    let [messages, populations] = [learned.messages as f64, learned.populations.len() as f64].map(count);
     let duration = time(Some(learned.duration));
     let plural = if learned.populations.len() == 1 { "" } else { "s" };
     lines(&format!("{messages} messages in {duration}; {populations} population{plural}"), "");

@@ -88,7 +88,10 @@ impl Blocks {
             _ => {}
         });
         let target = action::name(&target);
-        let earlier = self.0.take().filter(|earlier| block.is_some_and(|block| block >> 4 > 0) && earlier.target == target);
+        let earlier = self
+            .0
+            .take()
+            .filter(|earlier| block.is_some_and(|block| block >> 4 > 0) && earlier.target == target);
         let bytes = payload + earlier.map_or(0, |earlier| earlier.bytes);
         let publish = Publish { method, target, qos: confirmable.into(), retained: false, bytes };
         if block.is_some_and(|block| block & 8 != 0) {
@@ -107,11 +110,7 @@ pub(super) fn options(bytes: &[u8], whole: bool) -> Result<Option<Options>, &'st
 }
 
 /// Goes through options, and returns their length with that of a payload's mark. `whole` as in [`options`].
-fn walk(
-    bytes: &[u8],
-    whole: bool,
-    each: &mut dyn FnMut(u32, &[u8]),
-) -> Result<Option<usize>, &'static str> {
+fn walk(bytes: &[u8], whole: bool, each: &mut dyn FnMut(u32, &[u8])) -> Result<Option<usize>, &'static str> {
     let (mut at, mut number) = (0, 0_u32);
     let cut = if whole { Err("an option that is longer than its message") } else { Ok(None) };
     loop {

@@ -167,7 +167,14 @@ impl Dissector for Tcp {
 
 impl Tcp {
     /// Tells what a request of the client says that it sends.
-    fn publish(&mut self, side: Side, header: &Header, options: &Options, bytes: &[u8], out: &mut Output<'_>) {
+    fn publish(
+        &mut self,
+        side: Side,
+        header: &Header,
+        options: &Options,
+        bytes: &[u8],
+        out: &mut Output<'_>,
+    ) {
         if side == Side::Client && message::is_request(header.code) {
             let rest = bytes.get(header.length..).unwrap_or_default();
             let payload = header.content.saturating_sub(options.length as u64);

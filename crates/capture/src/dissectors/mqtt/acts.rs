@@ -40,9 +40,8 @@ pub(super) fn publish(
     version: Option<u8>,
     aliases: &mut Aliases,
 ) -> Result<Action, Step> {
-    let topic = number(bytes, header.length).and_then(|length| {
-        bytes.get(header.length + 2..header.length + 2 + length).map(name)
-    });
+    let topic = number(bytes, header.length)
+        .and_then(|length| bytes.get(header.length + 2..header.length + 2 + length).map(name));
     let mut content = header.whole() - head;
     let mut alias = None;
     if version == Some(5) {

@@ -185,8 +185,5 @@ fn what_a_client_publishes_is_told_without_its_headers() {
         (S, "MSG t.a 1 2\r\nxy\r\n"),
     ])
     .actions();
-    assert_eq!(
-        actions,
-        ["subscribe t.> q0", "publish PUB t.a q0 2 B", "publish PUB t.b q0 1 B", "receive"]
-    );
+    assert_eq!(actions, ["subscribe t.> q0", "publish PUB t.a q0 2 B", "publish PUB t.b q0 1 B", "receive"]);
 }

@@ -68,11 +68,25 @@ impl Traffic {
         for (number, filter) in std::mem::take(&mut self.subscribers).into_iter().enumerate() {
             let client = 60_000 + number as u16;
             let mut stream = self.open(begin, Speaks::Mqtt, client);
-            self.say(begin + 200_000, Speaks::Mqtt, client, &mut stream, &connect(&format!("app-{number}")), &[]);
+            self.say(
+                begin + 200_000,
+                Speaks::Mqtt,
+                client,
+                &mut stream,
+                &connect(&format!("app-{number}")),
+                &[],
+            );
             let mut body = vec![0, 1];
             text(&mut body, &filter);
             body.push(1);
-            self.say(begin + 400_000, Speaks::Mqtt, client, &mut stream, &mqtt(0x82, &body), b"\x90\x03\0\x01\x01");
+            self.say(
+                begin + 400_000,
+                Speaks::Mqtt,
+                client,
+                &mut stream,
+                &mqtt(0x82, &body),
+                b"\x90\x03\0\x01\x01",
+            );
         }
         for (at, speaks, sent) in std::mem::take(&mut self.said) {
             if speaks == Speaks::Coap {
@@ -80,22 +94,18 @@ impl Traffic {
                 continue;
             }
             let key = (speaks, sent.client);
-            if !streams.contains_key(&key) {
-                let mut stream = self.open(begin, speaks, sent.client);
-                if speaks == Speaks::Mqtt {
-                    let hello = connect(&format!("device-{}", sent.client));
-                    self.say(begin + 500_000, speaks, sent.client, &mut stream, &hello, b"\x20\x02\0\0");
-                }
-                streams.insert(key, stream);
+            let known = streams.get(&key).copied();
+            let mut stream = known.unwrap_or_else(|| self.open(begin, speaks, sent.client));
+            if known.is_none() && speaks == Speaks::Mqtt {
+                let hello = connect(&format!("device-{}", sent.client));
+                self.say(begin + 500_000, speaks, sent.client, &mut stream, &hello, b"\x20\x02\0\0");
             }
-            let stream = streams.get_mut(&key).unwrap();
-            let mut moved = *stream;
             let (asks, answers) = match speaks {
                 Speaks::Mqtt => publish(&sent),
                 _ => post(&sent),
             };
-            self.say(at, speaks, sent.client, &mut moved, &asks, &answers);
-            *streams.get_mut(&key).unwrap() = moved;
+            self.say(at, speaks, sent.client, &mut stream, &asks, &answers);
+            streams.insert(key, stream);
         }
         self.packets.sort_by_key(|(at, _)| *at);
         let mut file = Vec::new();
@@ -121,7 +131,15 @@ impl Traffic {
         Stream { client: 1_000, server: 5_000 }
     }
 
-    fn say(&mut self, at: i64, speaks: Speaks, client: u16, stream: &mut Stream, asks: &[u8], answers: &[u8]) {
+    fn say(
+        &mut self,
+        at: i64,
+        speaks: Speaks,
+        client: u16,
+        stream: &mut Stream,
+        asks: &[u8],
+        answers: &[u8],
+    ) {
         let port = speaks.port();
         for part in asks.chunks(1_400) {
             self.segment(at, (client, port, true), (stream.client, stream.server), 0x18, part);
@@ -245,7 +263,8 @@ fn publish(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
 
 fn post(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
     let Sent { target, bytes, .. } = sent;
-    let mut asks = format!("POST {target} HTTP/1.1\r\nHost: platform\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
+    let mut asks =
+        format!("POST {target} HTTP/1.1\r\nHost: platform\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
     asks.extend(vec![b'x'; *bytes]);
     (asks, b"HTTP/1.1 204 No Content\r\n\r\n".to_vec())
 }
