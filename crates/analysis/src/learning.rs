@@ -19,6 +19,8 @@ use plimsoll_model::wire::WireProtocol;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use plimsoll_stats::fit::{Fit, Laws, sizes};
 use process::{Process, Whose, process};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
 use serde::Serialize;
 use shape::{Shape, Shaped, parts, shapes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +53,7 @@ pub struct Wishes {
 
 /// What was learned. Times in seconds, sizes in bytes, rates in messages per second.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Learned {
     /// Version of this form.
     pub schema: u32,
@@ -74,6 +77,7 @@ pub struct Learned {
 
 /// A population. Its `devices` and `rate` are those of the capture.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LearnedPopulation {
     /// Its name in the scenario.
     pub name: String,
@@ -117,6 +121,7 @@ pub struct LearnedPopulation {
 
 /// Where messages go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LearnedService {
     /// From 1 on, in the order of populations.
     pub number: usize,
@@ -130,6 +135,7 @@ pub struct LearnedService {
 
 /// How clients of MQTT connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LearnedSession {
     /// 3, 4 or 5 as in CONNECT.
     pub version: u8,
@@ -145,6 +151,7 @@ pub struct LearnedSession {
 
 /// An arrival process.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LearnedArrivals {
     /// `population` or `device`: whose process it is.
     pub per: &'static str,
@@ -172,6 +179,7 @@ pub struct LearnedArrivals {
 
 /// A law that was tried.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OtherLaw {
     /// Its name.
     pub law: &'static str,
@@ -185,6 +193,7 @@ pub struct OtherLaw {
 
 /// Sizes of the content.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LearnedSizes {
     /// `fixed`, `uniform`, `normal` or `choice`.
     pub kind: &'static str,

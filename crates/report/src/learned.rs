@@ -7,6 +7,12 @@ use plimsoll_analysis::learning::Learned;
 pub use scenario::scenario;
 pub use terminal::terminal;
 
+/// The JSON Schema of what was learned.
+#[cfg(feature = "schema")]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Learned).to_value()
+}
+
 /// What was learned as indented JSON with a final line feed.
 pub fn json(learned: &Learned) -> String {
     // What was learned holds nothing that JSON cannot.

@@ -47,7 +47,7 @@ fn paragraphs(sentences: &[String]) -> String {
 
 /// Facts by name, as words.
 fn facts<'a>(facts: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
-    facts.into_iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join("; ")
+    facts.into_iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("; ")
 }
 
 fn platform(record: &RunRecord) -> Vec<String> {
@@ -76,26 +76,22 @@ fn platform(record: &RunRecord) -> Vec<String> {
 fn load(record: &RunRecord) -> Vec<String> {
     let terms = &record.terms;
     let mut text = vec![format!(
-        "{} simulated devices sent messages, and {} subscribers received them.",
-        count(f64::from(terms.devices)),
-        count(f64::from(terms.subscribers))
+        "{} sent messages, and {} received them.",
+        several(terms.devices, "simulated device"),
+        several(terms.subscribers, "subscriber")
     )];
     if terms.populations.is_empty() {
-        text.push(format!(
-            "Devices published at QoS {}, or by requests that the platform answers.",
-            terms.qos
-        ));
-        if terms.qos == 0 {
-            text.pop();
-            text.push("Devices published without acknowledgement (QoS 0).".to_owned());
-        }
+        let spoken = record.provenance.platform.get("protocol").map_or("", String::as_str);
+        text.push(match (spoken, terms.qos) {
+            ("MQTT", qos) => format!("Devices spoke MQTT and published at QoS {qos}."),
+            (spoken, 0) => format!("Devices spoke {spoken}; the platform acknowledges no message."),
+            (spoken, _) => format!("Devices spoke {spoken}; the platform acknowledges each message."),
+        });
     } else {
         let all: Vec<String> = terms
             .populations
             .iter()
-            .map(|own| {
-                format!("{} ({} devices, {})", own.name, count(f64::from(own.terms.devices)), own.protocol)
-            })
+            .map(|own| format!("{} ({}, {})", own.name, several(own.terms.devices, "device"), own.protocol))
             .collect();
         text.push(format!("The devices are of {} populations: {}.", all.len(), all.join(", ")));
     }
@@ -119,6 +115,12 @@ fn load(record: &RunRecord) -> Vec<String> {
         text.push("A search chose the levels: it doubled the load, halved the bracket, and confirmed the answer by a fresh hold.".to_owned());
     }
     text
+}
+
+/// A number of things.
+fn several(number: u32, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(f64::from(number)))
 }
 
 fn amount(load: Load) -> String {
@@ -211,10 +213,12 @@ fn judgement(record: &RunRecord, summary: &Summary) -> Vec<String> {
 fn result(record: &RunRecord, summary: &Summary) -> Vec<String> {
     let of = |verdict| summary.levels.iter().filter(|level| level.verdict == verdict).count();
     let mut text = vec![format!(
-        "The verdict is: {}. {} levels are met, {} missed.",
+        "The verdict is: {}. Levels that are met: {}; missed: {}; undecided: {}; invalid: {}.",
         summary.verdict_word(),
         of(LevelVerdict::Met),
-        of(LevelVerdict::Missed)
+        of(LevelVerdict::Missed),
+        of(LevelVerdict::Undecided),
+        of(LevelVerdict::Invalid)
     )];
     match &summary.load_line {
         Some(line) => {

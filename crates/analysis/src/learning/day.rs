@@ -31,7 +31,9 @@ pub(super) fn hours((first, last): (Nanos, Nanos)) -> Vec<Hour> {
     let (from, to) = (first.0.div_euclid(HOUR), last.0.div_euclid(HOUR));
     // Two weeks of hours say what a day is like.
     for hour in from..=to.min(from.saturating_add(14 * 24)) {
-        let here = (last.0.min((hour + 1) * HOUR) - first.0.max(hour * HOUR)).max(0);
+        // A hostile clock may stand at the end of time.
+        let end = last.0.min((hour + 1).saturating_mul(HOUR));
+        let here = end.saturating_sub(first.0.max(hour.saturating_mul(HOUR))).max(0);
         let of_day = hour.rem_euclid(24) as u8;
         if !seconds.contains_key(&of_day) {
             order.push(of_day);

@@ -5,11 +5,14 @@ use super::gathering::Gathering;
 use super::naming::Names;
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::wire::WireProtocol;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Subscribers of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LearnedSubscribers {
     /// How many.
     pub count: u32,

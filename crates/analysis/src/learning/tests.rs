@@ -219,7 +219,7 @@ fn any_actions_at_all_can_be_learned_from() {
             for (kind, at, client, target, bytes, qos) in actions {
                 let end = format!("10.0.1.{client}:4000");
                 // Any moment, and often one close to others.
-                let seconds = if kind == 0 { (at >> 34) as f64 } else { (at >> 50) as f64 / 100.0 };
+                let seconds = if kind == 0 { at as f64 / 1e9 } else { (at >> 50) as f64 / 100.0 };
                 match kind {
                     1 => traffic.connect(seconds, &end, &target),
                     2 => traffic.act(seconds, &end, Action::Subscribe { filter: target, qos }),

@@ -149,6 +149,14 @@ fn recovers_sizes(planted: &SizeDistribution, found: &Value, messages: f64) -> b
     }
 }
 
+/// What is printed as JSON is of the published schema.
+fn assert_valid(learned: &Value) {
+    let schema = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/learned.schema.json"));
+    let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let errors: Vec<String> = validator.iter_errors(learned).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
 /// Learns from one planted capture. What must be exact is asserted, what is a matter of chance is counted.
 fn judge(bench: &Bench, seed: u64, score: &mut Score) {
     let (populations, seconds) = planted(seed);
@@ -156,6 +164,7 @@ fn judge(bench: &Bench, seed: u64, score: &mut Score) {
     std::fs::write(bench.path(&file), capture(seed, &populations, seconds)).unwrap();
     let finished = bench.call(["learn", &file, "--json", "--quiet"]).exits(0);
     let learned: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_valid(&learned);
     let found = learned["populations"].as_array().unwrap();
     assert_eq!(found.len(), populations.len(), "seed {seed}: {learned:#}");
     let all: f64 = populations.iter().map(|planted| planted.rate).sum();
@@ -248,6 +257,34 @@ fn fleet(bench: &Bench, name: &str) {
         retained: false,
     };
     std::fs::write(bench.path(name), capture(3, &[planted], 10.0)).unwrap();
+}
+
+/// Three hours, in which two populations send more from hour to hour: levels are hours, and each population has its own.
+#[test]
+fn a_day_becomes_levels() {
+    let bench = Bench::beside_others();
+    let mut traffic = Traffic::default();
+    for hour in 0..3_i64 {
+        for (number, speaks) in [(0, Speaks::Mqtt), (1, Speaks::Coap)] {
+            let count = 200 * (hour + 1) * (number + 1);
+            for message in 0..count {
+                let at = 3_600_000_000_000 * hour + 3_600_000_000_000 * message / count;
+                let client = (10 + 5 * number + message % 4) as u16;
+                let target = format!("city/id{client}/p{number}");
+                traffic.send(at, speaks, Sent { client, target, bytes: 40, qos: 1, retained: false });
+            }
+        }
+    }
+    let last = Sent { client: 10, target: "city/id10/p0".into(), bytes: 40, qos: 1, retained: false };
+    traffic.send(3 * 3_600_000_000_000, Speaks::Mqtt, last);
+    std::fs::write(bench.path("day.pcap"), traffic.pcap()).unwrap();
+    bench.call(["learn", "day.pcap", "--out", "day.yaml", "--quiet"]).exits(0);
+    let text = std::fs::read_to_string(bench.path("day.yaml")).unwrap();
+    // The capture begins at 22:13:20 UTC, so that it has parts of four hours.
+    assert!(text.contains("(UTC): 22, 23, 00, 01"), "{text}");
+    assert_eq!(text.matches("levels: [").count(), 2, "{text}");
+    assert!(text.contains("hold: 1h"), "{text}");
+    bench.call(["check", "day.yaml"]).exits(0);
 }
 
 /// What was learned is run against the embedded broker: as much is sent, in messages of as many bytes.
