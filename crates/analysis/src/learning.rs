@@ -39,6 +39,8 @@ const OF_EACH_MESSAGE: f64 = 0.9;
 /// a silence has.
 const ACTIVE: u64 = 100;
 const SILENT: f64 = 10.0;
+/// Messages of an hour that are enough to judge a law by it alone.
+const BUSY: u64 = 100;
 /// The 97.5 % point of the normal distribution.
 const POINT: f64 = 1.96;
 
@@ -264,7 +266,7 @@ pub fn learn(gathered: &Gathering, wishes: &Wishes) -> Learned {
         keep_names: wishes.keep_names,
     };
     let by_source = messages_by_source(gathered);
-    let described: Vec<(LearnedPopulation, Vec<u64>, f64)> = groups
+    let described: Vec<Described> = groups
         .iter()
         .enumerate()
         .map(|(number, group)| learning.population(number, group, &by_source))
@@ -274,12 +276,19 @@ pub fn learn(gathered: &Gathering, wishes: &Wishes) -> Learned {
     let mut populations: Vec<LearnedPopulation> = Vec::new();
     let mut counts: Vec<Vec<u64>> = Vec::new();
     let mut varies = false;
-    for (population, hourly, dispersion) in described {
+    let mut changes = Vec::new();
+    for Described { population, hourly, dispersion, change } in described {
         varies |= day::differ(&learning.hours, &hourly, dispersion);
         counts.push(hourly);
+        changes.push(change);
         populations.push(population);
     }
     let mut hours = Vec::new();
+    if !varies {
+        for (population, change) in populations.iter_mut().zip(changes) {
+            population.notes.extend(change);
+        }
+    }
     if varies {
         hours = learning.hours.iter().map(|hour| hour.of_day).collect();
         for (population, counts) in populations.iter_mut().zip(&counts) {
@@ -412,6 +421,17 @@ fn messages_by_source(gathered: &Gathering) -> Vec<Vec<u32>> {
     places
 }
 
+/// A population, and what decides how it is written.
+struct Described {
+    population: LearnedPopulation,
+    /// Its messages by hour.
+    hourly: Vec<u64>,
+    /// The variance of their number, divided by its mean.
+    dispersion: f64,
+    /// How its rate changes within the capture, for people.
+    change: Option<String>,
+}
+
 /// What is shared by the description of all populations.
 struct Learning<'a> {
     gathered: &'a Gathering,
@@ -424,13 +444,8 @@ struct Learning<'a> {
 }
 
 impl Learning<'_> {
-    /// Describes a population; also its messages by hour, and how much their number varies.
-    fn population(
-        &mut self,
-        number: usize,
-        group: &Group<'_>,
-        by_source: &[Vec<u32>],
-    ) -> (LearnedPopulation, Vec<u64>, f64) {
+    /// Describes a population.
+    fn population(&mut self, number: usize, group: &Group<'_>, by_source: &[Vec<u32>]) -> Described {
         let gathered = self.gathered;
         let members = &group.shape.members;
         let mut places: Vec<u32> =
@@ -453,7 +468,6 @@ impl Learning<'_> {
         }
         notes.extend(self.device_notes(group, &devices));
         notes.extend(process_notes(&found));
-        notes.extend(change_note(&devices.of_message, &found));
         // A process that has been going on has a sixth of an arrival more or less, however even it is (Cox, Renewal Theory, 4.5).
         let processes = if found.whose == Whose::Device { devices.count as f64 } else { 1.0 };
         let variance = count as f64 * found.dispersion + processes / 6.0;
@@ -481,7 +495,8 @@ impl Learning<'_> {
             least_size: least_size(group.source),
             notes,
         };
-        (population, hourly, found.dispersion)
+        let change = change_note(&devices.of_message, &found);
+        Described { population, hourly, dispersion: found.dispersion, change }
     }
 
     fn service(&mut self, service: Service) -> LearnedService {
@@ -632,7 +647,7 @@ impl Learning<'_> {
 fn busiest<'a>(messages: &'a [(f64, u32)], hours: &[day::Hour], hourly: &[u64]) -> &'a [(f64, u32)] {
     let (Some(first), Some(last)) = (messages.first(), messages.last()) else { return messages };
     let most = hourly.iter().copied().max().unwrap_or(0);
-    if hours.is_empty() || most < 1_000 || last.0 - first.0 < 7_200.0 {
+    if hours.is_empty() || most < BUSY || last.0 - first.0 < 7_200.0 {
         return messages;
     }
     let mut best = 0..0;

@@ -1,6 +1,6 @@
 //! Who receives: clients that subscribe and publish nothing, and the filters of most of them.
 
-use super::LearnedPopulation;
+use super::Described;
 use super::gathering::Gathering;
 use super::naming::Names;
 use plimsoll_codec::mqtt::topic;
@@ -32,7 +32,7 @@ pub(super) fn learn(
     gathered: &Gathering,
     names: &mut Names,
     varying: &BTreeSet<String>,
-    populations: &[(LearnedPopulation, Vec<u64>, f64)],
+    populations: &[Described],
     notes: &mut Vec<String>,
 ) -> Option<LearnedSubscribers> {
     let mut groups: Groups = BTreeMap::new();
@@ -74,7 +74,7 @@ pub(super) fn learn(
             "clients that both publish and subscribe: {both}; a scenario has devices and subscribers apart, so their subscriptions are left out"
         ));
     }
-    let messages: u64 = populations.iter().map(|(population, ..)| population.messages).sum();
+    let messages: u64 = populations.iter().map(|described| described.population.messages).sum();
     let deliveries_per_message = received as f64 / messages.max(1) as f64;
     if idle > 0 {
         notes
