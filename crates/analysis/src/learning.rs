@@ -798,6 +798,8 @@ fn scheme(service: &Service) -> &'static str {
         (WireProtocol::Coap, _, false) => "coap+tcp",
         (WireProtocol::Coap, _, true) => "coaps+tcp",
         (WireProtocol::Nats, _, _) => "nats",
+        (WireProtocol::Amqp, _, false) => "amqp",
+        (WireProtocol::Amqp, _, true) => "amqps",
         (_, _, true) => "https",
         (_, _, false) => "http",
     }

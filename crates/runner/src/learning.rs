@@ -69,7 +69,11 @@ fn not_learned(dissected: &Dissected) -> Vec<String> {
     for (service, counted) in dissected.tally.services() {
         match service.protocol {
             // Requests of these are packets of a session, most of which were learned from.
-            WireProtocol::Mqtt | WireProtocol::Nats | WireProtocol::Tls | WireProtocol::Unknown => {}
+            WireProtocol::Mqtt
+            | WireProtocol::Nats
+            | WireProtocol::Amqp
+            | WireProtocol::Tls
+            | WireProtocol::Unknown => {}
             WireProtocol::Http | WireProtocol::Coap => {
                 let asks = counted.verbs.iter().filter(|(verb, _)| {
                     matches!(verb.as_str(), "GET" | "HEAD" | "DELETE" | "OPTIONS" | "FETCH")

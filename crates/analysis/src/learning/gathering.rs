@@ -50,7 +50,7 @@ impl Source {
     /// The target as levels between slashes.
     pub fn levels(&self) -> String {
         match self.service.protocol {
-            WireProtocol::Nats => self.target.replace('.', "/"),
+            WireProtocol::Nats | WireProtocol::Amqp => self.target.replace('.', "/"),
             _ => self.target.clone(),
         }
     }
@@ -113,7 +113,7 @@ pub struct Gathering {
 
 /// Whether a client of it keeps its connection, so that a connection is a client.
 pub(super) fn is_session(protocol: WireProtocol) -> bool {
-    matches!(protocol, WireProtocol::Mqtt | WireProtocol::Nats)
+    matches!(protocol, WireProtocol::Mqtt | WireProtocol::Nats | WireProtocol::Amqp)
 }
 
 impl Gathering {

@@ -47,7 +47,7 @@ pub(super) fn learn(
         } else if client.filters.is_empty() {
             unseen += u32::from(client.received > 0);
         } else {
-            let dotted = client.service.protocol == WireProtocol::Nats;
+            let dotted = client.service.protocol != WireProtocol::Mqtt;
             let useful: Vec<String> = client
                 .filters
                 .iter()
@@ -118,7 +118,7 @@ fn published(gathered: &Gathering) -> BTreeSet<String> {
     topics.map(|source| source.levels()).collect()
 }
 
-/// A filter of NATS as levels.
+/// A filter of NATS or AMQP as levels.
 fn levels(filter: &str) -> String {
     let level = |level| match level {
         "*" => "+",

@@ -353,6 +353,33 @@ fn captures_of_real_programs_give_scenarios_without_names() {
     assert!(learned >= 10, "{learned} captures");
 }
 
+/// As many messages as the programs that were captured say that they have sent, and as many deliveries as they received.
+#[test]
+fn as_much_is_learned_as_was_published() {
+    let bench = Bench::beside_others();
+    let captures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures");
+    for name in ["mqtt311", "mqtt5", "mqtt311_ws", "http11"] {
+        let packed = std::fs::read(format!("{captures}/{name}.truth.json.zst")).unwrap();
+        let truth: Value = serde_json::from_slice(&zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
+        let packets = |way: &str| -> u64 {
+            let clients = truth[way].as_object().into_iter().flatten();
+            clients.filter_map(|(_, sent)| sent["PUBLISH"].as_u64()).sum()
+        };
+        let verbs = ["POST", "PUT"].map(|verb| truth["by_verb"][verb].as_u64().unwrap_or(0));
+        let published = packets("control_packets_client_to_broker") + verbs.iter().sum::<u64>();
+        let delivered = packets("control_packets_broker_to_client") as f64;
+        let capture = format!("{captures}/{name}.pcap.zst");
+        let finished = bench.call(["learn", &capture, "--json", "--quiet"]).exits(0);
+        let learned: Value = serde_json::from_str(&finished.stdout).unwrap();
+        assert!(published > 0);
+        assert_eq!(count(&learned, "messages"), published, "{name}");
+        if delivered > 0.0 {
+            let found = number(&learned, &["subscribers", "deliveries_per_message"]) * published as f64;
+            assert!((found - delivered).abs() < 1e-6, "{name}: {found}, not {delivered}");
+        }
+    }
+}
+
 /// Anything at all, and a good capture with bytes changed: nothing panics, and what can be learned is learned.
 #[test]
 fn hostile_captures_end_in_words() {

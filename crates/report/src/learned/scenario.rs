@@ -161,7 +161,7 @@ fn is_elsewhere(population: &LearnedPopulation, first: &LearnedPopulation) -> bo
 }
 
 fn is_messaging(population: &LearnedPopulation) -> bool {
-    matches!(population.service.scheme, "mqtt" | "mqtts" | "ws" | "wss" | "nats")
+    matches!(population.service.scheme, "mqtt" | "mqtts" | "ws" | "wss" | "nats" | "amqp" | "amqps")
 }
 
 /// Profile and mapping: a method other than POST needs a profile that can say it.
@@ -252,6 +252,12 @@ fn protocol(out: &mut String, indent: usize, population: &LearnedPopulation) {
             }
         }
         let _ = writeln!(out, "{:indent$}mqtt:\n{}", "", indented(&lines, indent + 2));
+    } else if scheme.starts_with("amqp") {
+        comment(
+            out,
+            indent,
+            "Messages go to the exchange `amq.topic`; if yours is another one, add `amqp: { exchange: NAME }`.",
+        );
     } else if scheme.starts_with("coap") && population.qos == 0 {
         let _ = writeln!(
             out,
