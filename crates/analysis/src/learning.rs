@@ -670,6 +670,12 @@ fn process_notes(found: &Process) -> Vec<String> {
             "the mean gaps of devices lie between {least:.3} and {most:.3} s (the middle 90 %); in a run all devices send equally often"
         ));
     }
+    if found.outages > 0 {
+        notes.push(format!(
+            "gaps of more than 50 times the mean, which no law makes, are left out as outages: {}",
+            found.outages
+        ));
+    }
     match &found.laws {
         None => notes.push("too few gaps for a law: poisson is assumed".to_owned()),
         Some(laws) if !laws.fits => {

@@ -11,6 +11,10 @@ const JUDGED: usize = 20_000;
 const IN_TURN: f64 = 0.95;
 /// Windows of two gaps of a device each that show whether devices depend on each other.
 const WINDOWS: usize = 10;
+/// A gap that is so many times the mean is an outage, if so small a share of all gaps is: no law that a scenario knows makes it, but one
+/// whose gaps are often long.
+const OUTAGE: f64 = 50.0;
+const RARE: f64 = 0.005;
 /// The mean gaps of devices differ if their variance is so many times what their gaps explain.
 const DIFFERENT: f64 = 4.0;
 
@@ -33,20 +37,24 @@ pub(super) struct Process {
     pub dispersion: f64,
     /// Means of the gaps of devices differ: the shortest and longest of the middle 90 %, seconds.
     pub uneven: Option<(f64, f64)>,
+    /// Gaps that were left out as outages.
+    pub outages: usize,
 }
 
 /// Judges messages in the order of their times, in seconds, each with its device.
 pub(super) fn process(messages: &[(f64, u32)], devices: usize, seed: u64) -> Process {
     let all: Vec<f64> = messages.windows(2).map(|pair| pair[1].0 - pair[0].0).take(JUDGED).collect();
+    let (all, silences) = without_outages(all);
     let of_all = laws(&all, seed);
     let alone = |laws: Option<Laws>| {
         let dispersion = laws.as_ref().map_or(1.0, |laws| laws.cv * laws.cv);
-        Process { whose: Whose::Population, laws, dispersion, uneven: None }
+        Process { whose: Whose::Population, laws, dispersion, uneven: None, outages: silences }
     };
     if devices < 2 {
         return alone(of_all);
     }
     let (own, uneven) = own_gaps(messages);
+    let (own, outages) = without_outages(own);
     let enough = own.len() as f64 >= GAPS_EACH * devices as f64 && own.len() >= FEWEST;
     let Some(of_device) = enough.then(|| laws(&own, seed)).flatten() else { return alone(of_all) };
     let Some(of_all) = of_all else { return alone(None) };
@@ -64,9 +72,20 @@ pub(super) fn process(messages: &[(f64, u32)], devices: usize, seed: u64) -> Pro
     match together {
         true => Process { uneven, dispersion: of_all_dispersion, ..alone(Some(of_all)) },
         false => {
-            Process { whose: Whose::Device, laws: Some(of_device), dispersion: of_device_dispersion, uneven }
+            let (whose, laws, dispersion) = (Whose::Device, Some(of_device), of_device_dispersion);
+            Process { whose, laws, dispersion, uneven, outages }
         }
     }
+}
+
+/// Gaps without the few that are outages, and how many those were.
+fn without_outages(gaps: Vec<f64>) -> (Vec<f64>, usize) {
+    let mean = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
+    let outages = gaps.iter().filter(|gap| **gap > OUTAGE * mean).count();
+    if outages == 0 || outages as f64 > RARE * gaps.len() as f64 {
+        return (gaps, 0);
+    }
+    (gaps.into_iter().filter(|gap| *gap <= OUTAGE * mean).collect(), outages)
 }
 
 /// The gaps of each device, device by device; divided by the device's mean where the means differ.
@@ -215,6 +234,16 @@ mod tests {
         let (least, most) = found.uneven.unwrap();
         assert!((0.8..1.2).contains(&least) && (2.6..3.4).contains(&most), "{least} {most}");
         assert!(matches!(found.laws.unwrap().best.law, InterArrival::Gamma { .. }));
+    }
+
+    #[test]
+    fn a_device_that_was_away_spoils_no_law() {
+        let mut messages = of_each(InterArrival::Gamma { shape: 4.0 }, 10, 3_000);
+        messages.retain(|&(at, device)| device != 3 || !(100.0..250.0).contains(&at));
+        let found = process(&messages, 10, 1);
+        assert_eq!((found.whose, found.outages), (Whose::Device, 1));
+        let laws = found.laws.unwrap();
+        assert!(matches!(laws.best.law, InterArrival::Gamma { .. }) && laws.fits, "{laws:?}");
     }
 
     #[test]
