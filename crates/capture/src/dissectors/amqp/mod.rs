@@ -141,16 +141,15 @@ impl Dissector for Amqp {
                 let Some(size) = payload.get(4..).and_then(|size| size.first_chunk()) else {
                     return Step::Malformed("a header without a size");
                 };
-                let mut publishes = 0;
                 let content = self
                     .channels
                     .get_mut(&channel)
                     .and_then(|channel| channel.content[side.index()].as_mut());
                 match content {
                     Some(content) => {
-                        content.left = Some(u64::from_be_bytes(*size));
-                        publishes = u64::from_be_bytes(*size);
-                        self.announced(channel, publishes);
+                        let size = u64::from_be_bytes(*size);
+                        content.left = Some(size);
+                        self.announced(channel, size);
                         self.body(side, channel, 0, out);
                     }
                     None => out.nothing(),
