@@ -100,8 +100,11 @@ impl Names {
     }
 }
 
-/// Whether a word looks like a key: long, or rather long with letters and digits.
+/// Whether a word looks like a key: long, or rather long with letters and digits. What could not stand in a topic is replaced, too.
 fn is_token(word: &str) -> bool {
+    if word.contains(|c: char| c.is_control() || "+#".contains(c)) {
+        return true;
+    }
     let mixed = word.contains(|c: char| c.is_ascii_digit()) && word.contains(|c: char| c.is_alphabetic());
     word.chars().count() > LONGEST || word.len() >= TOKEN && mixed
 }

@@ -310,6 +310,12 @@ fn a_learned_scenario_replays_what_was_captured() {
     assert!((mean - around).abs() < 8.0, "{mean}, not {around}: {level:#}");
     let threefold = bench.call(["learn", "fleet.pcap", "--times", "3", "--quiet"]).exits(0);
     assert!(threefold.stdout.contains("devices: 30"), "{}", threefold.stdout);
+    let quarter = bench.call(["learn", "fleet.pcap", "--times", "0.25", "--quiet"]).exits(0);
+    assert!(
+        quarter.stdout.contains("So many times the devices are 2.5, which is rounded"),
+        "{}",
+        quarter.stdout
+    );
     bench.call(["learn", "fleet.pcap", "--out", "learned.yaml", "--quiet"]).exits(104).says("exists already");
 }
 

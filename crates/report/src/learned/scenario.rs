@@ -387,6 +387,14 @@ fn evidence(out: &mut String, indent: usize, learned: &Learned, population: &Lea
             "All devices share one process, whose gaps become shorter where the load is larger.",
         );
     }
+    let exactly = f64::from(population.devices) * learned.times;
+    if (exactly - self::devices(population, learned.times) as f64).abs() > 1e-9 {
+        let text = format!(
+            "So many times the devices are {}, which is rounded: the rate is exact, that of a device is not.",
+            number(exactly)
+        );
+        comment(out, indent, &text);
+    }
     for note in &population.notes {
         comment(out, indent, &format!("{}.", capital(note)));
     }
