@@ -44,7 +44,7 @@ const BEGINNINGS: [(Carrier, u16, &[u8], &[u8]); 10] = [
 fn play(bytes: &[u8], cut: usize, search: &Search) -> (String, [usize; 3]) {
     let Some((&choice, mut rest)) = bytes.split_first() else { return Default::default() };
     let (carrier, port, client, server) = BEGINNINGS[usize::from(choice) % BEGINNINGS.len()];
-    let mut observations = Observations::default();
+    let mut observations = Observations { actions: Some(Vec::new()), ..Observations::default() };
     let mut context = DissectionContext { search, keys: &Keys::default(), observations: &mut observations };
     let mut conversation = Conversation::new(ConversationId(0), carrier, [50_000, port], Opening::Seen(0));
     let mut say = |direction: usize, bytes: &[u8]| {

@@ -13,7 +13,7 @@ use plimsoll_model::Nanos;
 pub fn converse(port: u16, opening: &[u8], piece: u8, parts: &[(bool, Vec<u8>)]) {
     let pattern = Pattern::parse("plm1:{device}:{seq};").unwrap();
     let search = Search::new(vec![Form::Pattern(pattern)]);
-    let mut observations = Observations::default();
+    let mut observations = Observations { actions: Some(Vec::new()), ..Observations::default() };
     let mut context =
         DissectionContext { search: &search, keys: &Keys::default(), observations: &mut observations };
     let mut conversation =

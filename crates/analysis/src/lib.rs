@@ -22,6 +22,7 @@ pub mod growth;
 pub mod headroom;
 mod inference;
 pub mod laws;
+pub mod learning;
 pub mod level;
 pub mod limits;
 pub mod load_line;

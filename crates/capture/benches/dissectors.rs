@@ -58,6 +58,7 @@ fn round(blocks: &[(Block, Vec<Packet>)], search: &Search) -> Duration {
         phases: Arc::default(),
         keys: Arc::default(),
         exchanges: false,
+        actions: false,
         only_known: false,
         open: 1000,
         stop: Arc::default(),

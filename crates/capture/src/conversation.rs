@@ -1,6 +1,7 @@
 //! One conversation: the bytes of both sides in order, given to the dissector that knows them, and what it tells of them
 //! stamped, counted, matched, and searched for markers.
 
+use crate::action::Actions;
 use crate::component::Components;
 use crate::direction::Direction;
 use crate::dissect::{Carrier, Dissector, Event, KEPT, Opened, Output, Step};
@@ -49,6 +50,7 @@ pub struct Conversation {
     pairing: Pairing,
     events: Vec<Event>,
     opened: Opened,
+    actions: Actions,
 }
 
 enum State {
@@ -112,6 +114,7 @@ impl Conversation {
             pairing: Pairing::default(),
             events: Vec::new(),
             opened: Opened::default(),
+            actions: Actions::default(),
         }
     }
 
@@ -185,7 +188,7 @@ impl Conversation {
         if let Security::Tls(_) = self.security {
             return self.sealed(direction, at, Piece::End, context);
         }
-        self.opened.wanted = context.search.is_wanted();
+        self.looks_for(context);
         if self.with_dissector(direction, |dissector, side, out| dissector.finished(side, out)).is_some() {
             self.tell(direction, at, context);
         }
@@ -218,7 +221,7 @@ impl Conversation {
         }
         // Many more conversations are over than go on: what is left of one costs little.
         self.state = State::Opaque(self.protocol());
-        (self.directions, self.pairing, self.opened) = Default::default();
+        (self.directions, self.pairing, self.opened, self.actions) = Default::default();
         self.events = Vec::new();
     }
 
@@ -283,7 +286,7 @@ impl Conversation {
         input: &[u8],
         context: &mut DissectionContext<'_>,
     ) -> usize {
-        self.opened.wanted = context.search.is_wanted();
+        self.looks_for(context);
         // Most packets hold no marker: one look at the whole saves one at each message.
         let clean = self.directions[direction].tail.is_empty() && !context.search.may_hold(input);
         let (mut at_byte, mut idle) = (0, 0);
@@ -347,6 +350,12 @@ impl Conversation {
         at_byte
     }
 
+    /// What a dissector is to look for, beside messages.
+    fn looks_for(&mut self, context: &DissectionContext<'_>) {
+        self.opened.wanted = context.search.is_wanted();
+        self.actions.wanted = context.observations.actions.is_some();
+    }
+
     /// What the dissector, where there is one, makes of the next bytes.
     fn step(&mut self, direction: usize, bytes: &[u8]) -> Option<Step> {
         self.with_dissector(direction, |dissector, side, out| dissector.parse(side, bytes, out))
@@ -360,8 +369,9 @@ impl Conversation {
     ) -> Option<T> {
         let side = self.side(direction);
         let State::Known(_, dissector) = &mut self.state else { return None };
-        let (pairing, events, opened) = (&mut self.pairing, &mut self.events, &mut self.opened);
-        Some(read(dissector.as_mut(), side, &mut Output { side, pairing, events, opened }))
+        let (pairing, events) = (&mut self.pairing, &mut self.events);
+        let (opened, actions) = (&mut self.opened, &mut self.actions);
+        Some(read(dissector.as_mut(), side, &mut Output { side, pairing, events, opened, actions }))
     }
 
     fn passed(&mut self, direction: usize, at: Nanos, context: &mut DissectionContext<'_>) {
@@ -432,6 +442,7 @@ impl Conversation {
     ) {
         let (from, protocol) = (self.side(direction), self.protocol());
         self.events.clear();
+        self.actions.list.clear();
         context.observations.breaches.push(Breach { conversation: self.id, protocol, from, at, reason });
         self.lose(direction, at, context);
         self.skip(direction, at, rest, context);
@@ -446,6 +457,7 @@ impl Conversation {
     /// The thread is lost on one side. In the order in which they wait, requests find their responses no more.
     fn lose(&mut self, direction: usize, at: Nanos, context: &mut DissectionContext<'_>) {
         let side = self.side(direction);
+        self.actions.list.clear();
         let kept = std::mem::take(&mut self.directions[direction].kept);
         self.skip(direction, at, &kept, context);
         self.directions[direction].forget();

@@ -1,6 +1,7 @@
 //! What a dissector is: it turns the bytes of one conversation into requests, responses and notices. It is given bytes in
 //! order and in pieces of any size; what it cannot use yet is kept for it.
 
+use crate::action::{Action, Actions};
 use crate::pairing::{Pairing, Waiting};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
@@ -118,6 +119,7 @@ pub struct Output<'a> {
     pub(crate) pairing: &'a mut Pairing,
     pub(crate) events: &'a mut Vec<Event>,
     pub(crate) opened: &'a mut Opened,
+    pub(crate) actions: &'a mut Actions,
 }
 
 /// Contents that a dissector decoded in a step.
@@ -196,6 +198,18 @@ impl Output<'_> {
     /// Whether anybody looks for markers: else decompression is in vain.
     pub fn searches(&self) -> bool {
         self.opened.wanted
+    }
+
+    /// What this step's message says that a client does. Told beside the request or notice that the message is.
+    pub fn act(&mut self, action: Action) {
+        if self.actions.wanted {
+            self.actions.list.push(action);
+        }
+    }
+
+    /// Whether anybody wants to know what clients do: else names are read in vain.
+    pub fn learns(&self) -> bool {
+        self.actions.wanted
     }
 
     /// The oldest request of the other side that waits to be answered in order.

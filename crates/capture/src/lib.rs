@@ -1,6 +1,7 @@
 //! Packets into exchanges and traces: capture files, reassembly, dissectors, matching of requests and responses.
 //! Streaming, with memory bounded by what is open; no input makes this crate panic.
 
+pub mod action;
 mod calls;
 pub mod component;
 pub mod conversation;

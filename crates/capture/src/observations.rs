@@ -1,5 +1,6 @@
 //! What was observed in a stretch of a capture: exchanges, notices, markers, and what was not understood.
 
+use crate::action::ClientAction;
 use crate::marker::MessageId;
 use crate::request::Asking;
 use crate::side::Side;
@@ -113,6 +114,8 @@ pub struct Observations {
     pub sightings: Vec<Sighting>,
     /// In their order.
     pub breaches: Vec<Breach>,
+    /// What clients do, in its order; `None` where nobody wants to know.
+    pub actions: Option<Vec<ClientAction>>,
     /// What became of each conversation under TLS that is over or was given up.
     pub secured: Vec<Result<(), Unopened>>,
     /// Bytes of known protocols that were skipped: after a hole in the capture or a breach.

@@ -94,10 +94,13 @@ fn deliver(
         *parts += 1;
         all.exchanges.extend(batch.exchanges);
         all.sightings.extend(batch.sightings);
+        all.actions.extend(batch.actions);
         while let Some(first) = waiting.first_entry().filter(|first| first.get().0 == threads) {
             let (_, mut whole) = first.remove();
             whole.exchanges.sort_by_key(|exchange| exchange.observed.request.first);
             whole.sightings.sort_by_key(|sighting| sighting.observed.at);
+            // What a client does in one packet keeps its order.
+            whole.actions.sort_by_key(|action| action.observed.at);
             bytes += read.try_iter().sum::<u64>();
             receive(whole, bytes);
         }

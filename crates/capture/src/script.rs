@@ -1,5 +1,6 @@
 //! Conversations of tests: what both sides say, and what is observed of it, whole and in pieces of any size.
 
+use crate::action::{Action, Publish};
 use crate::conversation::{Conversation, DissectionContext, Opening};
 use crate::dissect::Carrier;
 use crate::marker::{Form, Pattern, Search};
@@ -18,6 +19,23 @@ pub struct Transcript {
 }
 
 impl Transcript {
+    /// What the client did, without times: `connect abcd 4 60s`, `publish PUBLISH a/b q1 2 B`, `subscribe a/# q1`, `receive`.
+    pub fn actions(&self) -> Vec<String> {
+        let told = |action: &crate::action::ClientAction| match &action.action {
+            Action::Connect(connect) => {
+                format!("connect {} {} {}s", connect.client, connect.version, connect.keep_alive)
+            }
+            Action::Publish(publish) => {
+                let retained = if publish.retained { " retained" } else { "" };
+                let Publish { method, target, qos, bytes, .. } = publish;
+                format!("publish {method} {target} q{qos} {bytes} B{retained}")
+            }
+            Action::Subscribe { filter, qos } => format!("subscribe {filter} q{qos}"),
+            Action::Receive => "receive".to_owned(),
+        };
+        self.observations.actions.iter().flatten().map(told).collect()
+    }
+
     /// How each message with a marker came to be said: `handed`, `echoed`, `answered`, `taken`, with its number.
     pub fn manners(&self) -> Vec<(u64, &'static str)> {
         let told = |sighting: &crate::observations::Sighting| {
@@ -42,6 +60,7 @@ pub fn play(carrier: Carrier, port: u16, parts: &[(Side, &[u8])]) -> Transcript 
             let pieces = once(carrier, port, parts, size);
             assert_eq!(pieces.lines, whole.lines, "in pieces of {size} bytes");
             assert_eq!(pieces.markers, whole.markers, "in pieces of {size} bytes");
+            assert_eq!(pieces.actions(), whole.actions(), "in pieces of {size} bytes");
         }
     }
     whole
@@ -58,7 +77,7 @@ pub fn survive(port: u16, parts: &[(Side, &[u8])]) {
 /// Plays a conversation once, in pieces of at most that size.
 pub fn once(carrier: Carrier, port: u16, parts: &[(Side, &[u8])], size: usize) -> Transcript {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
-    let mut observations = Observations::default();
+    let mut observations = Observations { actions: Some(Vec::new()), ..Observations::default() };
     let mut context =
         DissectionContext { search: &search, keys: &Keys::default(), observations: &mut observations };
     let mut conversation = Conversation::new(ConversationId(0), carrier, [50_000, port], Opening::Seen(0));

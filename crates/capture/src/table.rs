@@ -1,5 +1,6 @@
 //! The conversations that are open, of one thread, and what is observed in them.
 
+use crate::action::ClientAction;
 use crate::component::{Components, Party};
 use crate::conversation::{Conversation, DissectionContext, Opening};
 use crate::dissect::Carrier;
@@ -41,6 +42,8 @@ pub struct ObservationBatch {
     pub exchanges: Vec<Located<Exchange>>,
     /// Where markers are looked for.
     pub sightings: Vec<Located<Sighting>>,
+    /// Where they are wanted.
+    pub actions: Vec<Located<ClientAction>>,
 }
 
 /// What a thread needs to know.
@@ -56,6 +59,8 @@ pub struct Settings {
     pub keys: Arc<Keys>,
     /// Whether exchanges are given on.
     pub exchanges: bool,
+    /// Whether what clients do is given on.
+    pub actions: bool,
     /// Whether conversations between strangers, of whom neither is a component, are left out.
     pub only_known: bool,
     /// Conversations that are open at once; above them the one that was silent for the longest time is given up.
@@ -139,13 +144,14 @@ pub struct Table {
 impl Table {
     /// Nothing is open.
     pub fn new(settings: Settings) -> Table {
+        let actions = settings.actions.then(Vec::new);
         Table {
             settings,
             places: FxHashMap::default(),
             flows: Vec::new(),
             free: Vec::new(),
             next: 0,
-            observations: Observations::default(),
+            observations: Observations { actions, ..Observations::default() },
             readings: Readings::default(),
             kept: 0,
             tally: Tally::default(),
@@ -343,6 +349,7 @@ impl Table {
             && observations.notices.is_empty()
             && observations.sightings.is_empty()
             && observations.breaches.is_empty()
+            && observations.actions.as_ref().is_none_or(Vec::is_empty)
             && observations.secured.is_empty()
             && observations.skipped == 0
         {
@@ -381,6 +388,12 @@ impl Table {
             self.batch.sightings.extend(
                 observations.sightings.iter().map(|sighting| located(flow, client, protocol, *sighting)),
             );
+        }
+        if let Some(actions) = observations.actions.as_mut().filter(|actions| !actions.is_empty()) {
+            let (_, client) = self.place(flow, flow.last, None);
+            self.batch
+                .actions
+                .extend(actions.drain(..).map(|action| located(flow, client, action.protocol, action)));
         }
         observations.secured.drain(..).for_each(|outcome| self.tally.secured(outcome));
         self.tally.skipped += observations.skipped;

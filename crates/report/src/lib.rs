@@ -1,5 +1,6 @@
 //! What a run's result looks like: in the terminal, as JSON, as CSV, as one HTML file, and as what other tools read.
 
+pub mod bundle;
 pub mod capacity_plan;
 pub mod chart;
 pub mod compare;
@@ -14,7 +15,9 @@ pub mod json;
 pub mod jtl;
 pub mod junit;
 pub mod k6;
+pub mod learned;
 pub mod listing;
+pub mod methods;
 mod parquet;
 pub mod plain;
 pub mod plan;

@@ -49,6 +49,7 @@ impl Dissection {
             phases: Arc::clone(&phases),
             keys: Arc::clone(&keys),
             exchanges: true,
+            actions: false,
             only_known: false,
             open: conversations,
             stop,

@@ -13,6 +13,7 @@ pub mod dissection;
 mod experiment;
 mod failure;
 mod identity;
+pub mod learning;
 mod level_sequence;
 mod levels;
 pub mod live;

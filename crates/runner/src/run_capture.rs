@@ -199,6 +199,7 @@ impl RunCapture {
             phases: Arc::clone(&phases),
             keys: self.keys.keys(),
             exchanges: true,
+            actions: false,
             only_known: true,
             open: OPEN,
             stop: Arc::default(),

@@ -120,7 +120,7 @@ impl InterArrival {
 
 /// Mean of a normal distribution with mean 1 and standard deviation `cv`, truncated to positive values:
 /// `1 + cv * phi(1/cv) / Phi(1/cv)` (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 1, 13.10).
-fn truncated_normal_mean(cv: f64) -> f64 {
+pub(crate) fn truncated_normal_mean(cv: f64) -> f64 {
     if cv <= 0.0 {
         return 1.0;
     }

@@ -4,6 +4,7 @@
 pub mod batches;
 pub mod boxplot;
 pub mod distribution;
+pub mod fit;
 pub mod mean;
 pub mod proportion;
 pub mod quantile;

@@ -1,9 +1,10 @@
 //! What a dissector has told in a step takes effect: messages are stamped, requests wait for their responses, and what was
 //! observed is given on.
 
-use super::{Conversation, DissectionContext, UNDECIDED};
+use super::{Conversation, DissectionContext, Security, State, UNDECIDED};
+use crate::action::{ActionCarrier, ClientAction};
 use crate::direction::Direction;
-use crate::dissect::Event;
+use crate::dissect::{Carrier, Event};
 use crate::dissectors;
 use crate::marker::MessageId;
 use crate::observations::{Exchange, Manner, Notice, Sighting};
@@ -57,6 +58,7 @@ impl Conversation {
         let span = complete(own, at);
         own.tail.clear();
         let markers = std::mem::take(&mut own.markers);
+        self.act(protocol, span.first, context);
         let message = Message { direction, side, protocol, span, content: Content::of(&markers) };
         let mut events = std::mem::take(&mut self.events);
         let mut saying = Saying { verb: Label::default(), asked_with: None, manner: Manner::Handed };
@@ -68,6 +70,26 @@ impl Conversation {
         let own = &mut self.directions[direction];
         own.markers = markers;
         own.markers.clear();
+    }
+
+    /// Gives on what the message says that a client does.
+    fn act(&mut self, protocol: WireProtocol, at: Nanos, context: &mut DissectionContext<'_>) {
+        let (conversation, secured) = (self.id, !matches!(self.security, Security::None));
+        let carrier = match (&self.state, self.carrier) {
+            (State::Known(WireProtocol::WebSocket, _), _) => ActionCarrier::WebSocket,
+            (_, Carrier::Stream) => ActionCarrier::Stream,
+            (_, Carrier::Datagrams) => ActionCarrier::Datagrams,
+        };
+        if let Some(actions) = &mut context.observations.actions {
+            actions.extend(self.actions.list.drain(..).map(|action| ClientAction {
+                at,
+                conversation,
+                protocol,
+                carrier,
+                secured,
+                action,
+            }));
+        }
     }
 
     /// Looks for markers in what a step has opened.

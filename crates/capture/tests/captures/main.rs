@@ -74,6 +74,7 @@ fn dissected(sources: Vec<PacketSource>, threads: usize) -> Reading {
         phases: Arc::new(Phases::default()),
         keys: Arc::default(),
         exchanges: true,
+        actions: false,
         only_known: false,
         open: 1000,
         stop: Arc::default(),

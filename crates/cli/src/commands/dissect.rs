@@ -191,12 +191,7 @@ impl Dissect {
     }
 
     fn sources(&self, stop: &Arc<AtomicBool>) -> Result<Vec<PacketSource>, Failure> {
-        let mut sources: Vec<PacketSource> = self
-            .files
-            .iter()
-            .map(|path| PacketSource::open(path))
-            .collect::<Result<_, _>>()
-            .map_err(unreadable)?;
+        let mut sources = opened(&self.files)?;
         if self.follow
             && let Some(last) = sources.pop()
         {
@@ -285,12 +280,17 @@ fn is_name(text: &str) -> bool {
     !text.trim().is_empty() && !text.contains(char::is_control)
 }
 
-fn unreadable(error: SourceError) -> Failure {
+/// Opens captures.
+pub(super) fn opened(files: &[PathBuf]) -> Result<Vec<PacketSource>, Failure> {
+    files.iter().map(|path| PacketSource::open(path)).collect::<Result<_, _>>().map_err(unreadable)
+}
+
+pub(super) fn unreadable(error: SourceError) -> Failure {
     Failure::Undoable(error.to_string())
 }
 
 /// Bytes of all files, where they are files.
-fn sizes(files: &[PathBuf]) -> Option<u64> {
+pub(super) fn sizes(files: &[PathBuf]) -> Option<u64> {
     files
         .iter()
         .map(|path| std::fs::metadata(path).ok().filter(|found| found.is_file()).map(|found| found.len()))
@@ -298,6 +298,6 @@ fn sizes(files: &[PathBuf]) -> Option<u64> {
 }
 
 /// As many as there are processors.
-fn threads() -> usize {
+pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod audit;
+mod bundle;
 mod capture;
 mod chain;
 mod check;
@@ -14,6 +15,7 @@ mod export;
 mod gateway;
 mod guard;
 mod init;
+mod learn;
 mod live_options;
 mod load_options;
 mod lwm2m;
@@ -53,7 +55,9 @@ pub enum Command {
     Report(report::Report),
     Capture(capture::Capture),
     Dissect(dissect::Dissect),
+    Learn(learn::Learn),
     Export(export::Export),
+    Bundle(bundle::Bundle),
     Target(target::Target),
     Gateway(gateway::Gateway),
     Audit(audit::Audit),
@@ -84,7 +88,9 @@ impl Command {
             Command::Report(command) => command.perform(),
             Command::Capture(command) => command.perform(),
             Command::Dissect(command) => command.perform(),
+            Command::Learn(command) => command.perform(),
             Command::Export(command) => command.perform(),
+            Command::Bundle(command) => command.perform(),
             Command::Target(command) => command.perform(),
             Command::Gateway(command) => command.perform(),
             Command::Audit(command) => command.perform(),

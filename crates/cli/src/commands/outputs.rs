@@ -59,6 +59,21 @@ pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::unwritable(path, &error))
 }
 
+/// Writes a file with those rights, all of it or nothing.
+pub fn write_private(path: &Path, bytes: &[u8], rights: u32) -> Result<(), Failure> {
+    let written = || {
+        let mut output = Output::create(path)?;
+        let file = output.file();
+        // A pipe or a device has the rights that it has.
+        if file.metadata()?.is_file() {
+            file.set_permissions(Permissions::from_mode(rights))?;
+        }
+        file.write_all(bytes)?;
+        output.finish()
+    };
+    written().map_err(|error| Failure::unwritable(path, &error))
+}
+
 /// A file that has its name only when it is whole. Pipes, devices, and files in folders in which nothing can be made, are
 /// written as they are.
 pub enum Output {

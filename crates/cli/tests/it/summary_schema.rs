@@ -33,6 +33,17 @@ fn the_published_schema_of_dissections_is_that_of_the_program() {
 }
 
 #[test]
+fn the_published_schema_of_what_was_learned_is_that_of_the_program() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/learned.schema.json");
+    let schema = format!("{:#}\n", plimsoll_report::learned::schema());
+    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+        fs::write(path, &schema).unwrap();
+    }
+    let published = fs::read_to_string(path).unwrap_or_default();
+    assert!(published == schema, "docs/schema/learned.schema.json is stale: see above");
+}
+
+#[test]
 fn the_published_schema_of_sweeps_is_that_of_the_program() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/sweep.schema.json");
     let schema = format!("{:#}\n", plimsoll_report::sweep::schema());

@@ -5,6 +5,7 @@ mod method;
 #[cfg(test)]
 mod tests;
 
+use crate::action::{Action, Publish, name as name_of};
 use crate::dissect::{Dissector, Entry, Output, Probe, Step};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
@@ -64,6 +65,8 @@ struct Channel {
     confirms: Option<Confirms>,
     /// What each side sends.
     content: [Option<Content>; 2],
+    /// What the client's says of it, where that is asked for.
+    publishes: Option<Publish>,
 }
 
 /// What a client publishes has numbers of ours; the server's begin with 1 where confirms were asked for.
@@ -144,7 +147,9 @@ impl Dissector for Amqp {
                     .and_then(|channel| channel.content[side.index()].as_mut());
                 match content {
                     Some(content) => {
-                        content.left = Some(u64::from_be_bytes(*size));
+                        let size = u64::from_be_bytes(*size);
+                        content.left = Some(size);
+                        self.announced(channel, size);
                         self.body(side, channel, 0, out);
                     }
                     None => out.nothing(),
@@ -160,6 +165,9 @@ impl Dissector for Amqp {
         self.passing[side.index()] = None;
         for channel in self.channels.values_mut() {
             channel.content[side.index()] = None;
+            if side == Side::Client {
+                channel.publishes = None;
+            }
             // Their order is lost.
             channel.answered = channel.asked;
             if let Some(confirms) = channel.confirms.as_mut().filter(|_| side == Side::Client) {
@@ -174,6 +182,14 @@ impl Dissector for Amqp {
 }
 
 impl Amqp {
+    /// The header of what a client publishes says how large it is.
+    fn announced(&mut self, number: u16, size: u64) {
+        let channel = self.channels.get_mut(&number);
+        if let Some(publish) = channel.and_then(|channel| channel.publishes.as_mut()) {
+            publish.bytes = size;
+        }
+    }
+
     fn method(
         &mut self,
         side: Side,
@@ -187,6 +203,12 @@ impl Amqp {
         let question = |sequence: u64| Key::Id(u64::from(number) << 48 | sequence & (PUBLISHED - 1));
         match role {
             Role::Ask(wait) => {
+                if name == "queue.bind"
+                    && out.learns()
+                    && let Some(filter) = text(arguments, 2, 2)
+                {
+                    out.act(Action::Subscribe { filter: name_of(filter), qos: 0 });
+                }
                 if name == "channel.close" && channel.answered[they] < channel.asked[they] {
                     // A question that cannot be answered closes the channel.
                     let code = short(arguments, 0).unwrap_or(0);
@@ -222,6 +244,13 @@ impl Amqp {
             }
             Role::Publish | Role::Deliver | Role::AnswerWithContent => {
                 channel.content[we] = Some(Content { name, role, left: None });
+                if side == Side::Client {
+                    let qos = u8::from(channel.confirms.is_some());
+                    // The routing key stands behind the exchange.
+                    channel.publishes = out.learns().then(|| text(arguments, 2, 1)).flatten().map(|key| {
+                        Publish { method: "PUBLISH", target: name_of(key), qos, retained: false, bytes: 0 }
+                    });
+                }
             }
             Role::Settle if side == Side::Server => {
                 let tag = arguments.first_chunk().map_or(0, |tag| u64::from_be_bytes(*tag));
@@ -246,6 +275,9 @@ impl Amqp {
         channel.content[side.index()] = None;
         match role {
             Role::Publish => {
+                if let Some(publish) = channel.publishes.take() {
+                    out.act(Action::Publish(publish));
+                }
                 let answered = channel.confirms.is_some();
                 let sent = channel.confirms.as_mut().map_or(0, |confirms| {
                     confirms.sent += 1;
@@ -260,7 +292,12 @@ impl Amqp {
                 out.response(Response { key, status: Label::new(name), failed: false });
                 channel.answered[they] = channel.asked[they].min(channel.answered[they] + 1);
             }
-            _ => out.notice(name),
+            _ => {
+                if role == Role::Deliver {
+                    out.act(Action::Receive);
+                }
+                out.notice(name);
+            }
         }
     }
 }
@@ -305,6 +342,16 @@ impl Channel {
             out.notice(name);
         }
     }
+}
+
+/// A short text among arguments, behind `before` bytes and so many other short texts (section 4.2.5.3).
+fn text(arguments: &[u8], before: usize, others: usize) -> Option<&[u8]> {
+    let mut at = before;
+    for _ in 0..others {
+        at += 1 + usize::from(*arguments.get(at)?);
+    }
+    let length = usize::from(*arguments.get(at)?);
+    arguments.get(at + 1..at + 1 + length)
 }
 
 /// Under which what was published on a channel waits.

@@ -243,3 +243,13 @@ fn messages_are_got_and_delivered() {
     let transcript = amqp(&[(C, publish(1, "plm1:d0:5;")), (S, deliver)]);
     assert_eq!(transcript.manners(), [(5, "handed"), (5, "handed")], "{:?}", transcript.lines);
 }
+
+#[test]
+fn what_a_client_publishes_is_told_with_its_routing_key() {
+    let routed =
+        [method(1, 60, 40, b"\0\0\x09amq.topic\x0acity.7.tmp\0"), content(1, &["four", "five!"])].concat();
+    let bind = method(1, 50, 20, b"\0\0\x01q\x09amq.topic\x06city.#\0\0\0\0\0");
+    let deliver = [method(1, 60, 60, b"\x01c\0\0\0\0\0\0\0\x01\0\0\x01q"), content(1, &["x"])].concat();
+    let actions = amqp(&[(C, b"AMQP\0\0\x09\x01".to_vec()), (C, bind), (C, routed), (S, deliver)]).actions();
+    assert_eq!(actions, ["subscribe city.# q0", "publish PUBLISH city.7.tmp q0 9 B", "receive"]);
+}

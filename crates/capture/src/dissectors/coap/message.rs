@@ -1,5 +1,6 @@
 //! What messages of CoAP have in common over UDP and TCP: codes, tokens, options (RFC 7252, sections 3 and 5.10).
 
+use crate::action::{self, Action, Publish};
 use crate::dissect::Output;
 use crate::request::{Key, Request, Response};
 use plimsoll_model::wire::Label;
@@ -51,23 +52,77 @@ pub(super) fn is_response(code: u8) -> bool {
     matches!((code >> 5, code & 31), (2, 1..=5 | 31) | (4, _) | (5, 0..=8))
 }
 
+/// A message of which parts were read, and the rest is to come in later blocks.
+#[derive(Debug, Default)]
+pub(super) struct Blocks(Option<Publish>);
+
+impl Blocks {
+    /// Tells what a request says that a client sends. `bytes` begin with its options, and `payload` bytes follow those. A message in
+    /// blocks is told with the last one.
+    pub fn publish(&mut self, code: u8, confirmable: bool, bytes: &[u8], payload: u64, out: &mut Output<'_>) {
+        let method = match code {
+            2 => "POST",
+            3 => "PUT",
+            6 => "PATCH",
+            7 => "iPATCH",
+            _ => return,
+        };
+        if !out.learns() {
+            return;
+        }
+        let mut target = Vec::new();
+        let mut block = None;
+        // What is no option was refused before.
+        let _ = walk(bytes, false, &mut |number, value| match number {
+            11 => {
+                target.push(b'/');
+                target.extend_from_slice(value.get(..action::LONGEST).unwrap_or(value));
+            }
+            15 => {
+                target.push(if target.contains(&b'?') { b'&' } else { b'?' });
+                target.extend_from_slice(value.get(..action::LONGEST).unwrap_or(value));
+            }
+            27 if value.len() <= 3 => {
+                block = Some(value.iter().fold(0_u32, |sum, &byte| sum << 8 | u32::from(byte)));
+            }
+            _ => {}
+        });
+        let target = action::name(&target);
+        let earlier = self
+            .0
+            .take()
+            .filter(|earlier| block.is_some_and(|block| block >> 4 > 0) && earlier.target == target);
+        let bytes = payload + earlier.map_or(0, |earlier| earlier.bytes);
+        let publish = Publish { method, target, qos: confirmable.into(), retained: false, bytes };
+        if block.is_some_and(|block| block & 8 != 0) {
+            self.0 = Some(publish);
+        } else {
+            out.act(Action::Publish(publish));
+        }
+    }
+}
+
 /// Reads options. `whole` says that nothing follows those bytes; else `None` says that more of them are needed.
 pub(super) fn options(bytes: &[u8], whole: bool) -> Result<Option<Options>, &'static str> {
     let mut options = Options { known: true, ..Options::default() };
+    let length = walk(bytes, whole, &mut |number, value| option(number, value, &mut options))?;
+    Ok(length.map(|length| Options { length, ..options }))
+}
+
+/// Goes through options, and returns their length with that of a payload's mark. `whole` as in [`options`].
+fn walk(bytes: &[u8], whole: bool, each: &mut dyn FnMut(u32, &[u8])) -> Result<Option<usize>, &'static str> {
     let (mut at, mut number) = (0, 0_u32);
     let cut = if whole { Err("an option that is longer than its message") } else { Ok(None) };
     loop {
         let Some(&first) = bytes.get(at) else {
-            options.length = at;
-            return if whole { Ok(Some(options)) } else { Ok(None) };
+            return if whole { Ok(Some(at)) } else { Ok(None) };
         };
         at += 1;
         if first == 0xff {
             if whole && at == bytes.len() {
                 return Err("a payload that is announced and not there");
             }
-            options.length = at;
-            return Ok(Some(options));
+            return Ok(Some(at));
         }
         let mut extended = |nibble: u8| match nibble {
             13 => {
@@ -92,7 +147,7 @@ pub(super) fn options(bytes: &[u8], whole: bool) -> Result<Option<Options>, &'st
         }
         let Some(value) = bytes.get(at..at + length as usize) else { return cut };
         at += value.len();
-        option(number, value, &mut options);
+        each(number, value);
     }
 }
 

@@ -1,6 +1,6 @@
 //! CoAP over TCP (RFC 8323): messages with a length, and signals.
 
-use super::message::{self, Message, Options};
+use super::message::{self, Blocks, Message, Options};
 use crate::dissect::{Dissector, KEPT, Output, Probe, Step};
 use crate::side::Side;
 
@@ -114,6 +114,7 @@ fn chained(mut bytes: &[u8]) -> bool {
 pub(super) struct Tcp {
     /// Messages whose payload is being passed.
     long: [Option<(Message, u64)>; 2],
+    blocks: Blocks,
 }
 
 impl Dissector for Tcp {
@@ -134,11 +135,13 @@ impl Dissector for Tcp {
         match options(&header, bytes) {
             Err(reason) => Step::Malformed(reason),
             Ok(Some(options)) if bytes.len() >= whole => {
+                self.publish(side, &header, &options, bytes, out);
                 told(&message(options), out);
                 Step::Taken(whole)
             }
             Ok(Some(options)) => {
                 let payload = header.content - options.length as u64;
+                self.publish(side, &header, &options, bytes, out);
                 self.long[side.index()] = Some((message(options), payload));
                 Step::Taken(header.length + options.length)
             }
@@ -159,6 +162,24 @@ impl Dissector for Tcp {
 
     fn resumes(&self, _: Side, bytes: &[u8]) -> bool {
         chained(bytes)
+    }
+}
+
+impl Tcp {
+    /// Tells what a request of the client says that it sends.
+    fn publish(
+        &mut self,
+        side: Side,
+        header: &Header,
+        options: &Options,
+        bytes: &[u8],
+        out: &mut Output<'_>,
+    ) {
+        if side == Side::Client && message::is_request(header.code) {
+            let rest = bytes.get(header.length..).unwrap_or_default();
+            let payload = header.content.saturating_sub(options.length as u64);
+            self.blocks.publish(header.code, true, rest, payload, out);
+        }
     }
 }
 

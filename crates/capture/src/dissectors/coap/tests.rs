@@ -178,3 +178,27 @@ fn what_a_resource_holds_is_read_and_what_it_becomes_is_pushed() {
     );
     assert_eq!(transcript.manners(), [(1, "answered"), (2, "handed")], "{:?}", transcript.lines);
 }
+
+#[test]
+fn what_a_client_sends_is_told_with_its_path_and_size() {
+    let parts: [(Side, &[u8]); 5] = [
+        (C, b"\x42\x02\x00\x01aa\xb1a\x01b\x43k=1\xffpay"),
+        // Sent again.
+        (C, b"\x42\x02\x00\x01aa\xb1a\x01b\x43k=1\xffpay"),
+        (C, b"\x52\x03\x00\x02bb\xb1a"),
+        // Two blocks of 16 bytes, the second one short: Block1 numbers 0 (more) and 1.
+        (C, b"\x42\x03\x00\x03cc\xb1a\xd1\x03\x08\xff0123456789abcdef"),
+        (C, b"\x42\x03\x00\x04dd\xb1a\xd1\x03\x10\xffxy"),
+    ];
+    assert_eq!(
+        play(Carrier::Datagrams, 5683, &parts).actions(),
+        ["publish POST /a/b?k=1 q1 3 B", "publish PUT /a q0 0 B", "publish PUT /a q1 18 B"]
+    );
+}
+
+#[test]
+fn over_tcp_the_same_is_told() {
+    // CSM, then a POST of 5 + 3 bytes without a token.
+    let parts: [(Side, &[u8]); 2] = [(C, b"\0\xe1"), (C, b"\x80\x02\xb3abc\xffpay")];
+    assert_eq!(play(Carrier::Stream, 5683, &parts).actions(), ["publish POST /abc q1 3 B"]);
+}

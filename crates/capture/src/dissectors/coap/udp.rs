@@ -1,6 +1,6 @@
 //! CoAP over UDP (RFC 7252, section 4): message identifiers tell repetitions, acknowledgements and resets.
 
-use super::message::{self, Message};
+use super::message::{self, Blocks, Message};
 use crate::dissect::{Dissector, Output, Probe, Step};
 use crate::request::{Key, Response};
 use crate::side::Side;
@@ -69,6 +69,7 @@ pub(super) fn probe(bytes: &[u8]) -> Probe {
 pub(super) struct Udp {
     /// What each side has sent of late.
     recent: [VecDeque<Sent>; 2],
+    blocks: Blocks,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -119,7 +120,14 @@ impl Dissector for Udp {
                 None => out.notice("RST"),
             },
             (EMPTY, _) => out.notice("PING"),
-            (code, _) if message::is_request(code) => message::ask(&datagram.message, out),
+            (code, kind) if message::is_request(code) => {
+                if side == Side::Client {
+                    let rest = bytes.get(4 + usize::from(bytes[0] & 15)..).unwrap_or_default();
+                    let payload = (rest.len() - datagram.message.options.length.min(rest.len())) as u64;
+                    self.blocks.publish(code, kind == CONFIRMABLE, rest, payload, out);
+                }
+                message::ask(&datagram.message, out);
+            }
             _ => message::answer(&datagram.message, out),
         }
         Step::Taken(bytes.len())

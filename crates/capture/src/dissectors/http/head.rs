@@ -30,6 +30,8 @@ pub(super) enum Coding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub first: First,
+    /// Where the target of a request begins and ends.
+    pub target: (usize, usize),
     /// With the empty line at its end, bytes.
     pub length: usize,
     /// `Content-Length`.
@@ -49,8 +51,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
         return if bytes.len() > LONGEST { Err("a first line that is too long") } else { Ok(None) };
     };
     let first = first(trimmed(&bytes[..end]))?;
+    let line = trimmed(&bytes[..end]).len();
+    let target = match first {
+        First::Request(verb) => (verb.as_str().len() + 1, line.saturating_sub(9)),
+        First::Response(_) => (0, 0),
+    };
     let mut head = Head {
         first,
+        target,
         length: 0,
         content: None,
         transfer: None,

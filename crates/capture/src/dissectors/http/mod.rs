@@ -5,6 +5,7 @@ mod head;
 mod tests;
 
 use super::inflate::{Inflate, Wrap};
+use crate::action::{self, Action, Publish};
 use crate::dissect::{Dissector, Entry, Output, Probe, Step};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
@@ -52,6 +53,8 @@ struct Direction {
     message: Option<Message>,
     /// The body of the message, where it is compressed and anybody looks for markers.
     inflate: Option<Box<Inflate>>,
+    /// What the message says of the client, where that is asked for.
+    publishes: Option<Publish>,
 }
 
 /// Where in a message a side is.
@@ -97,6 +100,7 @@ impl Dissector for Http {
                     self.client.place = if asks { Place::Head } else { Place::Body(content) };
                     if asks {
                         self.client.message = None;
+                        self.client.publishes = None;
                     }
                     self.parse(side, bytes, out)
                 }
@@ -158,7 +162,10 @@ impl Http {
             Err(reason) => return Step::Malformed(reason),
         };
         match (side, head.first) {
-            (Side::Client, First::Request(verb)) => self.request(verb, &head, out),
+            (Side::Client, First::Request(verb)) => {
+                self.client.publishes = if out.learns() { publish(verb, &head, bytes) } else { None };
+                self.request(verb, &head, out)
+            }
             (Side::Server, First::Response(status)) => self.response(status, &head, out),
             (Side::Client, _) => Step::Malformed("a response of the client"),
             (Side::Server, _) => Step::Malformed("a request of the server"),
@@ -266,7 +273,12 @@ impl Direction {
         if self.place == Place::ChunkSize {
             self.place = match chunk_size(line) {
                 Some(0) => Place::Trailer,
-                Some(size) => Place::Chunk(size + 2),
+                Some(size) => {
+                    if let Some(publish) = &mut self.publishes {
+                        publish.bytes = publish.bytes.saturating_add(size);
+                    }
+                    Place::Chunk(size + 2)
+                }
                 None => return Step::Malformed("a chunk whose size is no number"),
             };
         } else if line.is_empty() {
@@ -295,12 +307,23 @@ impl Direction {
             out.opened(inflate.content());
         }
         self.place = Place::Head;
+        if let Some(publish) = self.publishes.take() {
+            out.act(Action::Publish(publish));
+        }
         match self.message.take() {
             Some(Message::Request(request, _)) => out.request(request),
             Some(Message::Response(response)) => out.response(response),
             Some(Message::Told) | None => out.nothing(),
         }
     }
+}
+
+/// What a request says that a client sends; the bytes of chunks are added as they come.
+fn publish(verb: Label, head: &Head, bytes: &[u8]) -> Option<Publish> {
+    let method = ["POST", "PUT", "PATCH"].into_iter().find(|method| *method == verb.as_str())?;
+    let (begin, end) = head.target;
+    let target = action::name(bytes.get(begin..end)?);
+    Some(Publish { method, target, qos: 1, retained: false, bytes: head.content.unwrap_or(0) })
 }
 
 /// Hexadecimal digits, and extensions after a semicolon.

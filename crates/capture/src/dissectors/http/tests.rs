@@ -222,3 +222,17 @@ fn what_a_response_holds_was_asked_for() {
     let transcript = play(Carrier::Stream, 80, &parts);
     assert_eq!(transcript.manners(), [(1, "handed"), (1, "echoed"), (1, "answered")]);
 }
+
+#[test]
+fn what_a_client_sends_is_told_with_its_path_and_size() {
+    let parts: [(Side, &[u8]); 4] = [
+        (C, b"POST /in/7?k=1 HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"),
+        (C, b"PUT /in HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n"),
+        (C, b"GET /state HTTP/1.1\r\n\r\n"),
+        (C, b"PATCH /none HTTP/1.1\r\n\r\n"),
+    ];
+    assert_eq!(
+        play(Carrier::Stream, 8080, &parts).actions(),
+        ["publish POST /in/7?k=1 q1 3 B", "publish PUT /in q1 5 B", "publish PATCH /none q1 0 B"]
+    );
+}

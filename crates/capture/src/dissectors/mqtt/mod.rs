@@ -1,10 +1,12 @@
 //! MQTT 3.1.1 and 5 (OASIS standards): both sides ask. Requests and responses carry a packet identifier, or come in their order.
 //! The status of a response is its packet's type, with the reason code behind it where that is not 0.
 
+mod acts;
 mod packet;
 #[cfg(test)]
 mod tests;
 
+use crate::action::Action;
 use crate::dissect::{Dissector, Entry, KEPT, Output, Probe, Step};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
@@ -42,6 +44,9 @@ pub(super) struct Mqtt {
     version: Option<u8>,
     /// The PUBLISH of each side whose content is being passed.
     publish: [Option<Publish>; 2],
+    /// What it says of the client, where that is asked for.
+    publishes: Option<Action>,
+    aliases: acts::Aliases,
 }
 
 /// A PUBLISH whose beginning has been read.
@@ -79,12 +84,15 @@ impl Dissector for Mqtt {
 
     fn passed(&mut self, side: Side, out: &mut Output<'_>) {
         if let Some(publish) = self.publish[side.index()].take() {
-            published(publish, out);
+            self.published(side, publish, out);
         }
     }
 
     fn lost(&mut self, side: Side) {
         self.publish[side.index()] = None;
+        if side == Side::Client {
+            self.publishes = None;
+        }
     }
 
     fn resumes(&self, side: Side, bytes: &[u8]) -> bool {
@@ -108,8 +116,14 @@ impl Mqtt {
         let id = if qos > 0 { number(bytes, head - 2).unwrap_or_default() as u64 } else { 0 };
         let content = (header.remaining - end) as u64;
         let publish = Publish { qos, id, again: header.again(), content };
+        if out.learns() && side == Side::Client {
+            match acts::publish(header, bytes, head, self.version, &mut self.aliases) {
+                Ok(action) => self.publishes = Some(action),
+                Err(need) => return need,
+            }
+        }
         if bytes.len() >= header.whole() {
-            published(publish, out);
+            self.published(side, publish, out);
             return Step::Taken(header.whole());
         }
         self.publish[side.index()] = Some(publish);
@@ -124,6 +138,11 @@ impl Mqtt {
             kind::CONNECT => {
                 // The version follows the protocol's name.
                 self.version = number(body, 0).and_then(|name| body.get(2 + name)).copied();
+                if out.learns()
+                    && let Some(connect) = acts::connect(body)
+                {
+                    out.act(connect);
+                }
                 out.request(request("CONNECT", Key::Id(CONNECT)));
             }
             kind::CONNACK => {
@@ -140,7 +159,12 @@ impl Mqtt {
             // Of an earlier connection's message, it asks by itself.
             kind::PUBREL if out.asked(id).is_none() => out.request(request("PUBREL", Key::Id(id))),
             kind::PUBREL => out.notice("PUBREL"),
-            kind::SUBSCRIBE => out.request(request("SUBSCRIBE", Key::Id(id))),
+            kind::SUBSCRIBE => {
+                if out.learns() {
+                    acts::subscribe(body, self.version).into_iter().for_each(|action| out.act(action));
+                }
+                out.request(request("SUBSCRIBE", Key::Id(id)));
+            }
             kind::SUBACK => out.response(answer("SUBACK", id, self.worst(body))),
             kind::UNSUBSCRIBE => out.request(request("UNSUBSCRIBE", Key::Id(id))),
             kind::UNSUBACK => out.response(answer("UNSUBACK", id, self.worst(body))),
@@ -149,6 +173,23 @@ impl Mqtt {
             kind::AUTH => out.notice(status("AUTH", reason(0))),
             _ => out.notice(status("DISCONNECT", reason(0))),
         }
+    }
+
+    /// A whole PUBLISH.
+    fn published(&mut self, side: Side, publish: Publish, out: &mut Output<'_>) {
+        let key = Key::Id(publish.id);
+        let action = match side {
+            Side::Client => self.publishes.take(),
+            Side::Server => Some(Action::Receive),
+        };
+        if publish.again && out.asked(publish.id).is_some() {
+            // The first one still waits.
+            return out.notice("PUBLISH again");
+        }
+        if let Some(action) = action {
+            out.act(action);
+        }
+        out.request(Request { verb: "PUBLISH".into(), key, answered: publish.qos > 0, tag: 0 });
     }
 
     /// The first error in a SUBACK or UNSUBACK; 0 where there is none, since what is granted is no status.
@@ -176,16 +217,6 @@ fn properties(bytes: &[u8]) -> Option<usize> {
         }
     }
     None
-}
-
-/// A whole PUBLISH.
-fn published(publish: Publish, out: &mut Output<'_>) {
-    let key = Key::Id(publish.id);
-    if publish.again && out.asked(publish.id).is_some() {
-        // The first one still waits.
-        return out.notice("PUBLISH again");
-    }
-    out.request(Request { verb: "PUBLISH".into(), key, answered: publish.qos > 0, tag: 0 });
 }
 
 fn answer(name: &str, id: u64, reason: u8) -> Response {

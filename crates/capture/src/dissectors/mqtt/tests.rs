@@ -190,3 +190,57 @@ fn publications_are_handed_on_by_either_side() {
     );
     assert_eq!(transcript.manners(), [(1, "handed"), (1, "handed")]);
 }
+
+#[test]
+fn what_a_client_publishes_and_subscribes_to_is_told() {
+    let actions = play(
+        Carrier::Stream,
+        1883,
+        &[
+            (C, CONNECT),
+            (S, b"\x20\x02\0\0"),
+            (C, b"\x82\x08\0\x01\0\x03a/#\x01"),
+            (C, b"\x31\x07\0\x03a/bxy"),
+            (C, b"\x32\x09\0\x03a/b\0\x07xy"),
+            // Again, while the first one waits.
+            (C, b"\x3A\x09\0\x03a/b\0\x07xy"),
+            (S, b"\x30\x07\0\x03a/bxy"),
+        ],
+    )
+    .actions();
+    assert_eq!(
+        actions,
+        [
+            "connect abcd 4 60s",
+            "subscribe a/# q1",
+            "publish PUBLISH a/b q0 2 B retained",
+            "publish PUBLISH a/b q1 2 B",
+            "receive"
+        ]
+    );
+}
+
+#[test]
+fn an_alias_stands_for_its_topic_and_properties_are_no_content() {
+    let actions = play(
+        Carrier::Stream,
+        1883,
+        &[
+            (C, CONNECT_5),
+            // A content type, then alias 5.
+            (C, b"\x30\x0E\0\x03a/b\x07\x03\0\x01t\x23\0\x05x"),
+            (C, b"\x30\x07\0\0\x03\x23\0\x05y"),
+            (C, b"\x30\x07\0\0\x03\x23\0\x06z"),
+        ],
+    )
+    .actions();
+    assert_eq!(
+        actions,
+        [
+            "connect abcd 5 60s",
+            "publish PUBLISH a/b q0 1 B",
+            "publish PUBLISH a/b q0 1 B",
+            "publish PUBLISH  q0 1 B"
+        ]
+    );
+}

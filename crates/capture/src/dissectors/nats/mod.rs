@@ -5,6 +5,7 @@ mod line;
 #[cfg(test)]
 mod tests;
 
+use crate::action::{Action, Publish, name};
 use crate::dissect::{Dissector, Entry, Output, Probe, Step};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
@@ -46,6 +47,8 @@ fn asking(verb: &str, _status: &str) -> Asking {
 struct Nats {
     /// What each side is saying, of which the content is still to come.
     saying: [Option<Saying>; 2],
+    /// What the client's says of it, where that is asked for.
+    publishes: Option<Action>,
     /// Subjects on which the client was asked to reply.
     asked: FxHashSet<u64>,
     /// Subscriptions of the client: subject and number.
@@ -128,13 +131,28 @@ impl Nats {
     }
 
     /// A message is complete.
-    fn said(&mut self, saying: Saying, out: &mut Output<'_>) {
+    fn said(&mut self, side: Side, saying: Saying, out: &mut Output<'_>) {
+        match side {
+            Side::Client => self.publishes.take().into_iter().for_each(|action| out.act(action)),
+            Side::Server if matches!(saying, Saying::Notice(_)) => out.act(Action::Receive),
+            Side::Server => {}
+        }
         match saying {
             Saying::Request(request) => out.request(request),
             Saying::Response(response) => out.response(response),
             Saying::Notice(verb) => out.notice(verb),
         }
     }
+}
+
+/// A message that a client sends to others, and not a request to JetStream or an answer to one that asked.
+fn publish(message: &Message<'_>) -> Option<Action> {
+    let bytes = message.size - message.headers.unwrap_or(0).min(message.size);
+    let inner = message.subject.starts_with(b"$JS.") || message.subject.starts_with(b"_INBOX.");
+    (!inner).then(|| {
+        let target = name(message.subject);
+        Action::Publish(Publish { method: "PUB", target, qos: 0, retained: false, bytes })
+    })
 }
 
 impl Dissector for Nats {
@@ -145,7 +163,7 @@ impl Dissector for Nats {
                 return Step::Malformed("a message that does not end where its size says");
             }
             self.saying[side.index()] = None;
-            self.said(saying, out);
+            self.said(side, saying, out);
             return Step::Taken(2);
         }
         let Some(end) = memchr(b'\n', &bytes[..bytes.len().min(LINE)]) else {
@@ -166,6 +184,7 @@ impl Dissector for Nats {
         }
         let (message, saying) = match line {
             Line::Publish(message) => {
+                self.publishes = out.learns().then(|| publish(&message)).flatten();
                 let saying = self.published(&message);
                 (message, saying)
             }
@@ -179,8 +198,12 @@ impl Dissector for Nats {
             }
             Line::Sub { subject, sid } => {
                 // One of any last word is remembered by the words before it.
+                let whole_subject = subject;
                 let subject = subject.strip_suffix(b"*").unwrap_or(subject);
                 remember(&mut self.subscriptions).insert(hash(subject), hash(sid));
+                if out.learns() && !whole_subject.starts_with(b"_INBOX.") {
+                    out.act(Action::Subscribe { filter: name(whole_subject), qos: 0 });
+                }
                 out.notice("SUB");
                 return Step::Taken(taken);
             }
@@ -192,7 +215,7 @@ impl Dissector for Nats {
         // Most messages are whole.
         let whole = taken + message.size as usize;
         if bytes.get(whole..whole + 2) == Some(b"\r\n") {
-            self.said(saying, out);
+            self.said(side, saying, out);
             return Step::Taken(whole + 2);
         }
         self.saying[side.index()] = Some(saying);
@@ -201,6 +224,9 @@ impl Dissector for Nats {
 
     fn lost(&mut self, side: Side) {
         self.saying[side.index()] = None;
+        if side == Side::Client {
+            self.publishes = None;
+        }
     }
 
     fn resumes(&self, side: Side, bytes: &[u8]) -> bool {

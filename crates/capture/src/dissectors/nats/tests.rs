@@ -175,3 +175,15 @@ fn consumers_are_given_messages_and_stored_ones_are_read() {
     let pushed = nats(&[(C, "SUB t 1\r\nPUB u 10\r\nplm1:d0:3;\r\n"), (S, "MSG t 1 10\r\nplm1:d0:4;\r\n")]);
     assert_eq!(pushed.manners(), [(3, "handed"), (4, "handed")]);
 }
+
+#[test]
+fn what_a_client_publishes_is_told_without_its_headers() {
+    let actions = nats(&[
+        (C, "CONNECT {\"verbose\":false}\r\nPING\r\n"),
+        (C, "SUB t.> 1\r\nPUB t.a 2\r\nxy\r\nHPUB t.b 12 13\r\nNATS/1.0\r\n\r\nx\r\n"),
+        (C, "PUB $JS.API.INFO _INBOX.1 0\r\n\r\n"),
+        (S, "MSG t.a 1 2\r\nxy\r\n"),
+    ])
+    .actions();
+    assert_eq!(actions, ["subscribe t.> q0", "publish PUB t.a q0 2 B", "publish PUB t.b q0 1 B", "receive"]);
+}
