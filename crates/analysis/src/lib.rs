@@ -14,6 +14,7 @@ pub mod early_stop;
 pub mod event_life;
 pub mod exchange;
 pub mod experiment;
+pub mod faults;
 pub mod gauges;
 pub mod generator;
 pub mod headroom;
@@ -172,7 +173,7 @@ fn levels(record: &RunRecord, capture: Option<&DissectionSummary>) -> Vec<LevelS
             trips,
             objectives,
         };
-        level.blame = blame::of(level, &evidence);
+        level.blame = blame::of(level, &evidence).map(|blame| blame.beside_faults(level));
     }
     levels
 }
