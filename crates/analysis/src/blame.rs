@@ -7,6 +7,7 @@ mod captured;
 use crate::censored::NEVER;
 use crate::clear::may_be_unread;
 use crate::dissection::DissectionSummary;
+use crate::faults::{FaultSummary, Outcome};
 use crate::inference::{SMALL, sent_again};
 use crate::level::{Blame, Culprit, LevelSummary, LevelVerdict, PopulationLevel, PublishCause};
 use crate::limits::LimitKind;
@@ -33,10 +34,34 @@ const UNNAMED: &str = "list the components under `platform.components` to learn 
 const RELAYED: &str =
     "the scenario's relays add the faults of a network, which look like those of the platform";
 
+/// What planned faults do to a verdict.
+const BESIDE_FAULTS: &str = "objectives were missed apart from the planned faults, too, or not met again after them; the same level \
+                             without `faults` would show by whom";
+
 impl Blame {
     /// No component in particular.
     fn on(culprit: Culprit, what: String) -> Blame {
         Blame { culprit, component: None, claim: what.clone(), evidence: what }
+    }
+
+    /// The same of a level in whose hold something went wrong on purpose: whatever it shows of the platform may come of that.
+    pub(crate) fn beside_faults(self, level: &LevelSummary) -> Blame {
+        let is_ours = matches!(self.culprit, Culprit::Generator | Culprit::Receiver | Culprit::Host);
+        if level.faults.is_empty() || level.death.is_some() || is_ours {
+            return self;
+        }
+        if level.faults.iter().all(FaultSummary::alone_missed) {
+            let what: Vec<&str> = level.faults.iter().map(|fault| fault.what.as_str()).collect();
+            let what = format!("as planned, {}", what.join("; "));
+            let evidence = format!("{what}; before and after it, no objective was missed");
+            return Blame { culprit: Culprit::PlannedFault, component: None, claim: what, evidence };
+        }
+        if let Some(fault) = level.faults.iter().find(|fault| fault.recovery.outcome == Outcome::Metastable) {
+            let claim = format!("metastable failure after a planned fault: {}", fault.what);
+            let evidence = format!("{claim}; {}", fault.recovery.why);
+            return Blame { culprit: Culprit::Unknown, component: None, claim, evidence };
+        }
+        Blame::on(Culprit::Unknown, BESIDE_FAULTS.to_owned())
     }
 
     /// Of the component whose fault it is, where one is known.
@@ -221,7 +246,7 @@ fn about<'a>(
     let about = match first.map(|(objective, _)| objective.subject) {
         Some(Subject::Delivered | Subject::Achieved) => About::Amount,
         Some(Subject::Quantile(metric, q)) if never_ended(level, metric, q) => About::Amount,
-        Some(Subject::Connected) => About::Other,
+        Some(Subject::Connected | Subject::FaultRecovery) => About::Other,
         Some(subject @ (Subject::Quantile(metric, _) | Subject::Mean(metric))) => match metric {
             PublishTime | PublishTimeFromSend | SubscribeTime | SubscribeTimeFromSend | Freshness => {
                 About::Times(match subject {

@@ -42,7 +42,7 @@ fn completed(record: &LevelRecord, terms: &Terms, metric: Metric) -> Option<Time
 
 /// Observations that each sample owes: of several populations the sum of what each owes, for of some nothing is acknowledged, and
 /// their messages have different numbers of receivers.
-fn owed_of_all(record: &LevelRecord, terms: &Terms, metric: Metric) -> Vec<u64> {
+pub(crate) fn owed_of_all(record: &LevelRecord, terms: &Terms, metric: Metric) -> Vec<u64> {
     if record.populations.is_empty() {
         return owed(record, terms, metric);
     }

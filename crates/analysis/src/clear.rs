@@ -49,7 +49,7 @@ pub fn is_clear(
             let never = level.never_ready as f64 / level.due.max(1) as f64;
             !objective.comparison.holds(at_last + never, objective.bound)
         }),
-        Subject::Mean(_) | Subject::Connected => level.validity == Validity::Valid,
+        Subject::Mean(_) | Subject::Connected | Subject::FaultRecovery => level.validity == Validity::Valid,
     }
 }
 

@@ -16,7 +16,7 @@ pub fn legal(terms: &Terms) -> Option<String> {
         // Each copy is a message of its own for the broker, whatever the subscriber's QoS.
         Some("devices with persistent sessions repeat at QoS 1 after a reconnect (DUP)".into())
     } else if terms.repeats_lost {
-        Some("requests whose connection was lost are sent again, as the profile says".into())
+        Some("messages whose connection was lost are sent again, as the profile or `retry` says".into())
     } else {
         None
     }

@@ -10,6 +10,7 @@ pub use times::Times;
 
 use crate::achieved::Achieved;
 use crate::event_life::EventLife;
+use crate::faults::FaultSummary;
 use crate::generator::Generator;
 use crate::management::ManagementSummary;
 use crate::sizes::SizesSummary;
@@ -86,8 +87,10 @@ pub struct LevelSummary {
     pub acknowledged: Option<u64>,
     /// Messages refused by the platform with a reason code.
     pub refused: u64,
-    /// Messages sent again after an answer that asks for it, each time counted.
+    /// Messages sent again after an answer that asks for it, or by a device that retries, each time counted.
     pub repeated: u64,
+    /// Acknowledgements of messages that were at their end already: they answer an attempt that nobody awaited any more.
+    pub acknowledged_again: u64,
     /// Requests sent again because no acknowledgement came, where the protocol itself does that (CoAP), each time
     /// counted.
     pub retransmitted: u64,
@@ -186,7 +189,7 @@ pub struct LevelSummary {
     pub clients_back: Option<u32>,
     /// Clients lost earlier that were still away when the level was closed.
     pub clients_away_before: Option<u32>,
-    /// Messages sent again, by cause: the status of the answer that asked for it, or `connection lost`.
+    /// Messages sent again, by cause: the status of the answer that asked for it, `connection lost`, or `no answer in time`.
     pub retries: BTreeMap<String, u64>,
     /// Where events spent their lives, where a gateway polls for them.
     pub event_life: Option<EventLife>,
@@ -209,6 +212,10 @@ pub struct LevelSummary {
     pub query_boxplot: Option<BoxplotSummary>,
     /// Completed operations per second of each sample; null for a sample that was not taken.
     pub achieved_samples: Vec<Option<f64>>,
+    /// What went wrong in it on purpose, in the order of time; absent where nothing was planned.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub faults: Vec<FaultSummary>,
     /// Each population by itself, in their order; absent in a run of one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]

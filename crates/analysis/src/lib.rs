@@ -16,6 +16,7 @@ pub mod energy;
 pub mod event_life;
 pub mod exchange;
 pub mod experiment;
+pub mod faults;
 pub mod gauges;
 pub mod generator;
 pub mod growth;
@@ -182,7 +183,7 @@ fn levels(record: &RunRecord, capture: Option<&DissectionSummary>) -> Vec<LevelS
             trips,
             objectives,
         };
-        level.blame = blame::of(level, &evidence);
+        level.blame = blame::of(level, &evidence).map(|blame| blame.beside_faults(level));
     }
     levels
 }

@@ -11,7 +11,7 @@ use crate::sizes::SizesSummary;
 use crate::time_summary::{DifferenceSummary, TimeSummary};
 use crate::validity::{self, Evidence};
 use crate::wire::WireSummary;
-use crate::{memory, processors, stall, starvation, verdict, warming};
+use crate::{faults, memory, processors, stall, starvation, verdict, warming};
 use plimsoll_model::metric::Observations;
 use plimsoll_model::record::{ComponentUsage, LevelRecord, PopulationTerms, SampleRecord, Terms};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos, Validity};
@@ -46,6 +46,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         held_by_others: starved.as_ref().map(|starved| starved.share),
         starved,
         populations: populations(record, terms),
+        faults: faults::of(record, terms),
         ..LevelSummary::default()
     };
     seen.ledger(&mut level);
@@ -147,6 +148,7 @@ impl<'a> Seen<'a> {
         level.acknowledged = acknowledges.then_some(counts.acknowledged);
         level.refused = counts.refused;
         level.repeated = counts.repeated;
+        level.acknowledged_again = counts.acknowledged_again;
         level.retransmitted = counts.retransmitted;
         level.expected_deliveries = counts.expected_deliveries;
         level.delivered = counts.delivered;
@@ -307,7 +309,11 @@ fn stood_still(record: &LevelRecord, counts: &Counts, lateness: &Histogram) -> f
 }
 
 fn retries(repeated: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {
-    let cause = |status: u16| if status == 0 { "connection lost".into() } else { status.to_string() };
+    let cause = |status: u16| match status {
+        0 => "connection lost".to_owned(),
+        1 => "no answer in time".to_owned(),
+        status => status.to_string(),
+    };
     repeated.iter().map(|(&status, &times)| (cause(status), times)).collect()
 }
 

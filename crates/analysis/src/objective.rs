@@ -2,6 +2,7 @@
 
 use crate::achieved::Side;
 use crate::censored::NEVER;
+use crate::faults;
 use crate::level::LevelSummary;
 use crate::time_summary::TimeSummary;
 use plimsoll_model::Metric;
@@ -46,6 +47,7 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
         Subject::Delivered => judge_count(objective, level.delivered_ratio()),
         Subject::Achieved => judge_achieved(objective, level),
         Subject::Connected => judge_count(objective, level.connected_ratio()),
+        Subject::FaultRecovery => faults::judge(objective, level),
         Subject::Quantile(metric, q) => {
             let time = level.with_censored.get(&metric).or_else(|| time(level, metric));
             let (value, interval) = time.map(|time| time.quantile(q)).unwrap_or_default();

@@ -303,6 +303,7 @@ impl Engine {
             put_together,
             cut: None,
             experiment: None,
+            faults: Vec::new(),
         })
     }
 

@@ -245,7 +245,10 @@ impl Ledger {
     ) {
         let acknowledges = self.acknowledges;
         let receivers = self.topology.receivers(device).len() as u64;
-        let Some(message) = self.message(device, sequence) else { return };
+        // Another attempt is the same message.
+        let Some(message) = self.message(device, sequence).filter(|message| message.sent == NOT_YET) else {
+            return;
+        };
         message.sent = at;
         message.settled = !acknowledges;
         let slot = message.slot;
@@ -290,17 +293,17 @@ impl Ledger {
         }
     }
 
-    /// Books an acknowledgement.
+    /// Books an acknowledgement. Whether the message was not at its end before.
     pub fn acknowledged(
         &mut self,
         recorder: &mut Recorder,
         timeline: &Timeline,
         (device, sequence): (u32, u32),
         at: Nanos,
-    ) {
-        let Some(message) = self.message(device, sequence) else { return };
+    ) -> bool {
+        let Some(message) = self.message(device, sequence) else { return false };
         if message.settled || message.sent == NOT_YET {
-            return;
+            return false;
         }
         message.done = at;
         message.settled = true;
@@ -314,6 +317,7 @@ impl Ledger {
         self.completed(recorder, timeline, slot, at);
         self.know(device);
         self.retire(device);
+        true
     }
 
     /// Books stages whose end acknowledges a message. Nothing is booked of stages that it cannot have passed by now, which is told by

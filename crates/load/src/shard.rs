@@ -1,6 +1,7 @@
 //! One load thread: its devices, its subscribers, its driver, its ledger.
 
 mod at_work;
+mod attempts;
 mod booking;
 mod retries;
 pub(crate) mod workload;
@@ -19,10 +20,11 @@ use crate::share::Share;
 use crate::throttle::Throttle;
 use crate::topology::Topology;
 use at_work::AtWork;
+use attempts::{Attempts, Due};
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{LevelPlan, MarkerForm, Model, Plan};
+use plimsoll_scenario::plan::{LevelPlan, MarkerForm, Model, Plan, Protocol};
 pub(crate) use retries::PATIENCE as CONNECT_PATIENCE;
 use retries::Retries;
 use std::collections::{BTreeMap, VecDeque};
@@ -148,6 +150,8 @@ pub struct Shard<D: Driver> {
     received: Vec<Delivery>,
     connecting: Connecting,
     retries: Retries,
+    /// Of messages that devices send again by themselves; `None` where they do not.
+    attempts: Option<Attempts>,
     /// Devices connected now.
     connected: u32,
     outages: Outages,
@@ -244,6 +248,9 @@ impl<D: Driver> Shard<D> {
         let ledger = if wiring.awaits_stages { ledger.awaiting_stages() } else { ledger };
         let ledger = if plan.record.messages { ledger.logging() } else { ledger };
         let ledger = if plan.record.freshness { ledger.with_freshness() } else { ledger };
+        // Over HTTP, a request that is not answered in time occupies its connection: its driver sends it again.
+        let by_itself = plan.retry.filter(|_| plan.protocol() == Protocol::Mqtt);
+        let attempts = Attempts::of(by_itself, plan.seed, wiring.number);
         Shard {
             ledger,
             coalescing: plan.load.coalescing(),
@@ -264,6 +271,7 @@ impl<D: Driver> Shard<D> {
             received: Vec::new(),
             connecting: Connecting::default(),
             retries: Retries::default(),
+            attempts,
             connected: 0,
             outages: Outages::default(),
             level: None,
@@ -320,7 +328,9 @@ impl<D: Driver> Shard<D> {
                 if let Some(throttle) = &self.throttle {
                     throttle.forget_before(timeline.start);
                 }
-                let calm = self.plan.load.storm.as_ref().map_or(Nanos::ZERO, |storm| storm.after);
+                let storm = self.plan.load.storm.as_ref().map(|storm| storm.after);
+                let fault = self.plan.load.faults.first().map(|plan| plan.fault.at);
+                let calm = storm.or(fault).unwrap_or(Nanos::ZERO);
                 self.outages.begin(timeline.hold_start + calm);
                 let northbound = self.plan.northbound.as_ref();
                 let queries = northbound.map(|northbound| {
@@ -361,6 +371,7 @@ impl<D: Driver> Shard<D> {
         let now = self.driver.now();
         self.at_work.note(now, || self.driver.processor_time());
         self.connect_due(now);
+        self.send_again(now);
         let more = self.take_up(now);
         self.ask(now);
         let until = if more { now } else { self.next_deadline(now) };
@@ -394,6 +405,19 @@ impl<D: Driver> Shard<D> {
                 self.connecting.next += self.connecting.gap;
             }
             begun += 1;
+        }
+    }
+
+    /// Sends messages again whose pause is over, and gives up those that were sent often enough.
+    fn send_again(&mut self, now: Nanos) {
+        while let Some(due) = self.attempts.as_mut().and_then(|attempts| attempts.due(now)) {
+            match due {
+                Due::Again((device, sequence)) => self.driver.submit(device, sequence),
+                Due::GivenUp((device, sequence)) => {
+                    let at = self.driver.now();
+                    self.book(Event::Abandoned { device, sequence, at });
+                }
+            }
         }
     }
 
@@ -467,6 +491,7 @@ impl<D: Driver> Shard<D> {
 
     fn next_deadline(&mut self, now: Nanos) -> Nanos {
         let mut deadline = (now + PATIENCE).min(self.retries.next());
+        deadline = deadline.min(self.attempts.as_ref().map_or(Nanos::MAX, Attempts::next));
         if !self.connecting.waiting.is_empty() {
             deadline = deadline.min(self.connecting.next);
         }
@@ -585,6 +610,7 @@ impl<D: Driver> Shard<D> {
 
     fn close(&mut self) {
         self.read_inbox();
+        self.attempts.iter_mut().for_each(Attempts::clear);
         let mut begun = std::mem::take(&mut self.events);
         self.driver.withdraw(&mut begun);
         for event in begun.drain(..) {

@@ -24,8 +24,10 @@ pub struct Counts {
     pub acknowledged: u64,
     /// Messages that the platform refused with a reason code.
     pub refused: u64,
-    /// By time: messages sent again, after an answer that asks for it.
+    /// By time: messages sent again: after an answer that asks for it, and where devices retry after a lost connection or a timeout.
     pub repeated: u64,
+    /// By time: acknowledgements of messages that were at their end already: they answer an attempt that nobody awaits any more.
+    pub acknowledged_again: u64,
     /// By time: requests sent again because no acknowledgement came, where the protocol does that itself (CoAP).
     pub retransmitted: u64,
     /// Operations that came to their end within the time of this sample, whenever they were due: acknowledged,
@@ -189,6 +191,7 @@ impl AddAssign for Counts {
         self.acknowledged = self.acknowledged.saturating_add(other.acknowledged);
         self.refused = self.refused.saturating_add(other.refused);
         self.repeated = self.repeated.saturating_add(other.repeated);
+        self.acknowledged_again = self.acknowledged_again.saturating_add(other.acknowledged_again);
         self.retransmitted = self.retransmitted.saturating_add(other.retransmitted);
         self.completed = self.completed.saturating_add(other.completed);
         self.expected_deliveries = self.expected_deliveries.saturating_add(other.expected_deliveries);

@@ -4,6 +4,7 @@
 pub mod cost;
 pub mod counts;
 pub mod experiment;
+pub mod fault;
 pub mod formats;
 pub mod histogram;
 pub mod host_check;

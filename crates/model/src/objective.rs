@@ -66,6 +66,8 @@ pub enum Subject {
     Achieved,
     /// Devices connected when the level ended / devices of the level.
     Connected,
+    /// The longest time from the end of a planned fault until objectives were met again, in seconds.
+    FaultRecovery,
     /// A quantile of a time: the metric and the quantile as a fraction of 1.
     Quantile(Metric, f64),
     /// The mean of a time.
@@ -116,6 +118,7 @@ impl Subject {
             Subject::Delivered => "delivered".into(),
             Subject::Achieved => "achieved".into(),
             Subject::Connected => "connected".into(),
+            Subject::FaultRecovery => "fault_recovery".into(),
             Subject::Quantile(metric, q) => format!("{}_p{}", time(metric), quantile_digits(q)),
             Subject::Mean(metric) => format!("{}_mean", time(metric)),
         }
@@ -149,7 +152,7 @@ impl Subject {
     fn needs(self) -> Needs {
         match self {
             Subject::Delivered => Needs::Subscribers,
-            Subject::Achieved => Needs::Nothing,
+            Subject::Achieved | Subject::FaultRecovery => Needs::Nothing,
             Subject::Connected => Needs::Connecting,
             Subject::Quantile(metric, _) | Subject::Mean(metric) => metric.row().needs,
         }
@@ -159,7 +162,9 @@ impl Subject {
     pub fn show(self, value: f64) -> String {
         match self {
             Subject::Delivered | Subject::Achieved | Subject::Connected => percent(value),
-            Subject::Quantile(..) | Subject::Mean(_) => crate::Nanos::from_secs_f64(value).to_string(),
+            Subject::Quantile(..) | Subject::Mean(_) | Subject::FaultRecovery => {
+                crate::Nanos::from_secs_f64(value).to_string()
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 //! run store gives it back. Everything that analysis and reports know of a run is here.
 
 use crate::experiment::{Block, ExperimentLevel, Stage};
+use crate::fault::{FaultRecord, PlannedFault};
 use crate::message::MessageRecord;
 use crate::text::harmless;
 use crate::{Counts, Histogram, LevelIndex, Load, Metric, Nanos};
@@ -61,6 +62,9 @@ pub struct LevelStart {
     /// What it is for in an experiment; `None` of a level that is a load of the scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<ExperimentLevel>,
+    /// What goes wrong in its hold on purpose, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<PlannedFault>,
 }
 
 impl LevelStart {
@@ -145,7 +149,8 @@ pub struct LevelEnd {
     /// What became of clients that lost their connection; `None` where an older version measured.
     #[serde(default)]
     pub outages: Option<LevelOutages>,
-    /// Messages sent again, by the status of the answer that asked for it; 0 where their connection was lost.
+    /// Messages sent again, by the status of the answer that asked for it; 0 where their connection was lost, and 1 where they were
+    /// not acknowledged in time.
     #[serde(default)]
     pub repeated: BTreeMap<u16, u64>,
     /// How the clock of a gateway stood to ours; `None` without one.
@@ -160,6 +165,9 @@ pub struct LevelEnd {
     /// The same for each population, in their order; empty in a run of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub populations: Vec<PopulationEnd>,
+    /// What was done of each planned fault, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultRecord>,
 }
 
 /// A component of the platform that ended by itself.
@@ -213,6 +221,7 @@ impl LevelEnd {
             stood_still: self.stood_still.max(other.stood_still),
             death: self.death.or(other.death),
             populations: self.populations.into_iter().chain(other.populations).collect(),
+            faults: self.faults.into_iter().chain(other.faults).collect(),
         }
     }
 }
@@ -455,7 +464,8 @@ pub struct Terms {
     /// nothing of that part.
     #[serde(default)]
     pub delivered_apart: bool,
-    /// Whether requests whose connection was lost are sent again, which the platform may then have twice.
+    /// Whether messages whose connection was lost, or that were not acknowledged in time, are sent again, which the platform may then
+    /// have twice.
     #[serde(default)]
     pub repeats_lost: bool,
     /// Whether sessions outlive their connections, so that what was not acknowledged is sent again after a reconnect.

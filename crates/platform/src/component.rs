@@ -11,7 +11,7 @@ use crate::quota_keeping::Keeping;
 use crate::relays::RelayOf;
 use crate::strays::MARK;
 use crate::user::{self, User};
-use plimsoll_scenario::plan::QuotaPlan;
+use plimsoll_scenario::plan::{FaultNeeds, QuotaPlan};
 use plimsoll_scenario::profile::Component;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -50,6 +50,15 @@ pub(crate) struct Running {
     doses: Vec<ToldDose>,
 }
 
+/// What a component may use at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Allowed {
+    /// Processors and memory.
+    pub quota: QuotaPlan,
+    /// What it must have because of planned faults.
+    pub needs: FaultNeeds,
+}
+
 /// A command with its placeholders filled in, and what it is started with.
 #[derive(Clone, Debug)]
 struct Start {
@@ -65,7 +74,7 @@ impl Running {
         component: &Component,
         dir: &Path,
         placeholders: &mut Placeholders,
-        quota: QuotaPlan,
+        Allowed { quota, needs }: Allowed,
         options: &Options,
     ) -> Result<Running, PlatformError> {
         let name = component.name.clone();
@@ -75,7 +84,10 @@ impl Running {
         };
         let unfilled = || failed("cannot fill in the variables of its profile".into());
         let what = format!("cannot limit it to {quota} (platform.quotas)");
-        let keeping = Keeping::of(dir, quota, &options.processors).map_err(failed(what))?;
+        let squeezable =
+            needs.squeeze.then(|| Keeping::squeezable(dir, quota, &options.processors)).flatten();
+        let kept = || Keeping::of(dir, quota, &options.processors);
+        let keeping = squeezable.map_or_else(kept, Ok).map_err(failed(what))?;
         let owner = component.user.as_deref().and_then(user::to_become).transpose();
         let owner = owner.map_err(failed("cannot run it as the user of its profile".into()))?;
         let folder = component.folder.as_deref().map_or(dir.to_owned(), |folder| dir.join(folder));
@@ -115,6 +127,7 @@ impl Running {
             data: None,
             user,
             folder: Some(dir.to_owned()),
+            small_folder: None,
             private: true,
             leaves: false,
             input: None,
@@ -127,6 +140,7 @@ impl Running {
             step.run_to_end(&name, &log, dir, options)?;
         }
         start.require(component)?;
+        start.bounds.small_folder = needs.folder.map(|size| (start.folder.clone(), size));
         start.bounds.quota = keeping.quota;
         start.bounds.processors = keeping.processors;
         start.bounds.data = keeping.data;
@@ -157,7 +171,7 @@ impl Running {
         let output = private(&path).ok()?;
         let errors = output.try_clone().ok()?;
         let mut start = Start { command, folder: dir.to_owned(), ..self.start.clone() };
-        start.bounds.quota = QuotaPlan::default();
+        (start.bounds.quota, start.bounds.small_folder) = (QuotaPlan::default(), None);
         let mut call = start.call(options, dir);
         call.guard.stdout(output).stderr(errors);
         let mut process = Guarded::start(call).ok()?;

@@ -1,7 +1,7 @@
 //! A process that ends with Plimsoll however that ends, with all that it has started. It is started by way of
 //! `plimsoll guard` ([`crate::supervise`]), which stays above it.
 
-use crate::line::{Lines, Request, Told};
+use crate::line::{Lines, Request, Told, ToldFault};
 use plimsoll_scenario::plan::QuotaPlan;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::OsString;
@@ -33,6 +33,8 @@ pub struct Bounds {
     pub user: Option<String>,
     /// A folder that stays until the command has ended (see [`crate::folder`]).
     pub folder: Option<PathBuf>,
+    /// A folder that becomes a small file system for it alone, and its size in bytes; `None` for none. Needs root.
+    pub small_folder: Option<(PathBuf, u64)>,
     /// Whether nobody else may read the files that it makes.
     pub private: bool,
     /// Whether what it has started goes on once it has ended well: it may have started a platform.
@@ -55,6 +57,14 @@ impl Bounds {
         arguments.extend(self.user.iter().flat_map(|user| ["--user".into(), user.into()]));
         arguments.extend(self.folder.iter().flat_map(|folder| ["--folder".into(), folder.into()]));
         arguments.extend(self.private.then(|| "--private".into()));
+        if let Some((folder, size)) = &self.small_folder {
+            arguments.extend([
+                "--small-folder".into(),
+                folder.into(),
+                "--small-size".into(),
+                size.to_string().into(),
+            ]);
+        }
         arguments.extend(self.leaves.then(|| "--leaves".into()));
         arguments.extend(self.input.iter().flat_map(|file| ["--input".into(), file.into()]));
         arguments
@@ -112,6 +122,8 @@ pub struct Guarded {
     ended: Option<i64>,
     /// What the guard has told and nobody has taken.
     doses: Vec<ToldDose>,
+    /// The same of planned faults.
+    faults: Vec<ToldFault>,
 }
 
 /// What a guard has told of a slowdown.
@@ -139,8 +151,8 @@ impl Guarded {
         line.set_write_timeout(Some(PATIENCE))?;
         let said = line.write_all(&spoken(&command));
         let line = Some(line);
-        let (heard, doses) = (Lines::default(), Vec::new());
-        let mut guarded = Guarded { guard, line, heard, process: None, ended: None, doses };
+        let (heard, doses, faults) = (Lines::default(), Vec::new(), Vec::new());
+        let mut guarded = Guarded { guard, line, heard, process: None, ended: None, doses, faults };
         // A guard that could not start the command says nothing, and ends.
         while said.is_ok() && guarded.process.is_none() && guarded.hear().is_some() {}
         Ok(guarded)
@@ -180,6 +192,21 @@ impl Guarded {
         std::mem::take(&mut self.doses)
     }
 
+    /// The planned faults that the guard has told of so far, each once.
+    pub(crate) fn take_faults(&mut self) -> Vec<ToldFault> {
+        self.hear_all();
+        std::mem::take(&mut self.faults)
+    }
+
+    /// Asks the process and its group to end, and does not wait for it.
+    pub fn ask_to_end(&mut self) {
+        let _ = self.ask(&Request::Release);
+        if let Some(group) = Pid::from_raw(self.id()).filter(|_| self.goes_on()) {
+            // One that has just ended is no failure.
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+    }
+
     /// Hears what the guard has told, without waiting for more.
     fn hear_all(&mut self) {
         let waits = |line: &Option<UnixStream>, waits: bool| {
@@ -204,6 +231,7 @@ impl Guarded {
                 Some(Told::Started(process)) => self.process = Some(process),
                 Some(Told::Ended { at }) => self.ended = Some(at),
                 Some(Told::Dose { from, share }) => self.doses.push(ToldDose { from, share }),
+                Some(Told::Fault(fault)) => self.faults.push(fault),
                 None => {}
             }
         }
@@ -244,10 +272,7 @@ impl Guarded {
     /// are stopped included. Whether the process ended without being killed.
     pub fn end(&mut self, grace: Duration) -> bool {
         // What is stopped cannot end by itself. A guard that is gone has nothing to release.
-        let _ = self.ask(&Request::Release);
-        if let Some(group) = Pid::from_raw(self.id()).filter(|_| self.goes_on()) {
-            let _ = kill_process_group(group, Signal::TERM);
-        }
+        self.ask_to_end();
         let ended = self.await_end(grace);
         self.kill();
         ended

@@ -8,6 +8,7 @@ mod command;
 pub mod command_keeper;
 mod component;
 mod control_group;
+mod data_limit;
 pub mod engine;
 mod environment;
 pub mod folder;
@@ -28,6 +29,7 @@ mod replicas;
 mod reset;
 mod running;
 mod slowing;
+mod small_folder;
 mod strays;
 pub mod supervise;
 mod tree;
@@ -38,7 +40,7 @@ pub use component::is_installed;
 pub use interruptible::{pause, unless_stopped};
 pub use options::Options;
 pub use reset::{await_return, reset};
-pub use running::{Death, HttpAddresses, Planned, Platform};
+pub use running::{Death, FaultOver, HttpAddresses, Planned, Platform, check_faults};
 
 use std::path::PathBuf;
 

@@ -41,10 +41,36 @@ pub(crate) enum How {
         /// By this share of it, from 0 to 1.
         share: f64,
     },
+    /// All processes are stopped once, for the whole time: a planned fault.
+    Pause,
+    /// This share of the processor time is left, from 0 to 1: a planned fault.
+    Squeeze {
+        /// See there.
+        keep: f64,
+    },
+    /// Each process may have no more data than so many bytes: a planned fault.
+    Memory {
+        /// See there.
+        limit: u64,
+    },
+    /// The folder of the command is filled: a planned fault.
+    Fill,
 }
 
-/// What a guard tells Plimsoll.
-#[derive(Clone, Copy, Debug, PartialEq)]
+impl How {
+    /// By which means, for people, where all goes well.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            How::Stop { .. } | How::Pause => "by SIGSTOP to all its processes",
+            How::Quota { .. } | How::Squeeze { .. } => "by the quota of its control group",
+            How::Memory { .. } => "by a limit of data of each of its processes (RLIMIT_DATA)",
+            How::Fill => "by a file that fills its folder, a file system of its own",
+        }
+    }
+}
+
+/// What a guard tells Plimsoll, or a relay.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Told {
     /// The command runs, in a process with that id.
     Started(i32),
@@ -60,6 +86,19 @@ pub(crate) enum Told {
         /// The share of its time, or of the quota, that was taken in fact.
         share: f64,
     },
+    /// A planned fault is over.
+    Fault(ToldFault),
+}
+
+/// When a planned fault was there.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ToldFault {
+    /// When it was to begin: that tells which one.
+    pub from: i64,
+    /// When it began and ended in fact; `None` where it was not there.
+    pub span: Option<(i64, i64)>,
+    /// By which means, or why it was not there, for people.
+    pub words: String,
 }
 
 impl Request {
@@ -71,6 +110,10 @@ impl Request {
                 (from, to, How::Stop { length: length.parse().ok()?, cycle: cycle.parse().ok()? })
             }
             ["quota", from, to, share] => (from, to, How::Quota { share: share.parse().ok()? }),
+            ["pause", from, to] => (from, to, How::Pause),
+            ["squeeze", from, to, keep] => (from, to, How::Squeeze { keep: keep.parse().ok()? }),
+            ["memory", from, to, limit] => (from, to, How::Memory { limit: limit.parse().ok()? }),
+            ["fill", from, to] => (from, to, How::Fill),
             ["release"] => return Some(Request::Release),
             _ => return None,
         };
@@ -85,6 +128,8 @@ impl Slowdown {
         let is_sound = match self.how {
             How::Stop { length, cycle } => 0 < length && length <= cycle,
             How::Quota { share } => (0.0..=1.0).contains(&share),
+            How::Squeeze { keep } => keep > 0.0 && keep < 1.0,
+            How::Pause | How::Memory { .. } | How::Fill => true,
         };
         is_sound && self.to.checked_sub(self.from).is_some_and(|length| length > 0)
     }
@@ -92,14 +137,14 @@ impl Slowdown {
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Request::Slow(Slowdown { from, to, how: How::Stop { length, cycle } }) => {
-                write!(f, "stop {from} {to} {length} {cycle}")
-            }
-            Request::Slow(Slowdown { from, to, how: How::Quota { share } }) => {
-                write!(f, "quota {from} {to} {share}")
-            }
-            Request::Release => f.write_str("release"),
+        let Request::Slow(Slowdown { from, to, how }) = self else { return f.write_str("release") };
+        match how {
+            How::Stop { length, cycle } => write!(f, "stop {from} {to} {length} {cycle}"),
+            How::Quota { share } => write!(f, "quota {from} {to} {share}"),
+            How::Pause => write!(f, "pause {from} {to}"),
+            How::Squeeze { keep } => write!(f, "squeeze {from} {to} {keep}"),
+            How::Memory { limit } => write!(f, "memory {from} {to} {limit}"),
+            How::Fill => write!(f, "fill {from} {to}"),
         }
     }
 }
@@ -112,6 +157,13 @@ impl Told {
             ["started", process] => Told::Started(process.parse().ok()?),
             ["ended", at] => Told::Ended { at: at.parse().ok()? },
             ["dose", from, share] => Told::Dose { from: from.parse().ok()?, share: share.parse().ok()? },
+            ["fault", from, began, ended, ref words @ ..] => {
+                let span = Some((began.parse().ok()?, ended.parse().ok()?));
+                Told::Fault(ToldFault { from: from.parse().ok()?, span, words: words.join(" ") })
+            }
+            ["failed", from, ref words @ ..] => {
+                Told::Fault(ToldFault { from: from.parse().ok()?, span: None, words: words.join(" ") })
+            }
             _ => return None,
         })
     }
@@ -123,6 +175,10 @@ impl fmt::Display for Told {
             Told::Started(process) => write!(f, "started {process}"),
             Told::Ended { at } => write!(f, "ended {at}"),
             Told::Dose { from, share } => write!(f, "dose {from} {share}"),
+            Told::Fault(ToldFault { from, span: Some((began, ended)), words }) => {
+                write!(f, "fault {from} {began} {ended} {words}")
+            }
+            Told::Fault(ToldFault { from, span: None, words }) => write!(f, "failed {from} {words}"),
         }
     }
 }
@@ -159,10 +215,15 @@ mod tests {
     #[test]
     fn what_is_said_is_heard() {
         let quota = Request::Slow(Slowdown { from: -7, to: 9, how: How::Quota { share: 0.1 + 0.2 } });
-        for request in [STOP, quota, Request::Release] {
+        let fault = |how| Request::Slow(Slowdown { from: 1, to: 9, how });
+        let faults =
+            [How::Pause, How::Squeeze { keep: 0.2 }, How::Memory { limit: 1 << 26 }, How::Fill].map(fault);
+        for request in [STOP, quota, Request::Release].into_iter().chain(faults) {
             assert_eq!(Request::parse(&request.to_string()), Some(request));
         }
-        for told in [Told::Started(4711), Told::Ended { at: 17 }, Told::Dose { from: 7, share: 1.0 / 3.0 }] {
+        let fault = |span| Told::Fault(ToldFault { from: 7, span, words: "by a quota".into() });
+        let told = [Told::Started(4711), Told::Ended { at: 17 }, Told::Dose { from: 7, share: 1.0 / 3.0 }];
+        for told in told.into_iter().chain([fault(Some((8, 11))), fault(None)]) {
             assert_eq!(Told::parse(&told.to_string()), Some(told));
         }
     }
@@ -183,6 +244,11 @@ mod tests {
             "quota 0 9 1.1",
             "quota 0 9 NaN",
             "release now",
+            "pause 9 9",
+            "squeeze 0 9 0",
+            "squeeze 0 9 1",
+            "memory 0 9 -1",
+            "fill 0",
             "dose 0 0.5",
         ] {
             assert_eq!(Request::parse(line), None, "{line}");

@@ -45,6 +45,15 @@ impl Keeping {
         }
     }
 
+    /// The same of a component whose processor time is to be squeezed, and which has no quota of it: one that limits nothing and
+    /// can be cut. `None` where it has one, and where control groups cannot have such a one.
+    pub fn squeezable(platform: &Path, quota: QuotaPlan, processors: &[usize]) -> Option<Keeping> {
+        let count = if processors.is_empty() { all_processors().len() } else { processors.len() };
+        let whole = QuotaPlan { processors: Some(count as f64), ..quota };
+        let can = quota.processors.is_none() && control_group::try_out(platform, whole).is_ok();
+        can.then(|| Keeping { quota: whole, processors: processors.to_vec(), data: None, in_words: None })
+    }
+
     fn without_groups(quota: QuotaPlan, mut processors: Vec<usize>, missing: &io::Error) -> Keeping {
         let mut parts = Vec::new();
         if let Some(most) = quota.processors {

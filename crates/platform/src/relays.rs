@@ -2,17 +2,20 @@
 
 use crate::fronts::Front;
 use crate::guard::ToldDose;
-use crate::line::Told;
+use crate::line::{Told, ToldFault};
 use crate::placeholders::Placeholders;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::RelayPlan;
 use std::fmt::Display;
 use std::io;
+use std::mem::take;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// Doses that are read at once.
-const MOST_DOSES: usize = 64;
+/// What is read at once.
+const MOST_TOLD: usize = 64;
+/// A longer line is none of a relay's.
+const LONGEST_LINE: usize = 512;
 /// A path of a Unix socket that is longer is none.
 const LONGEST_PATH: usize = 107;
 
@@ -25,6 +28,8 @@ pub(crate) struct RelayOf {
     pub port: Option<u16>,
     /// Where doses are told, and where orders are heard; `None` where that cannot be.
     line: Option<(UnixDatagram, PathBuf)>,
+    /// What was told and nobody has taken.
+    told: (Vec<ToldDose>, Vec<ToldFault>),
 }
 
 impl RelayOf {
@@ -36,7 +41,7 @@ impl RelayOf {
             let orders = dir.join(orders_file(port));
             orders.exists().then_some((own, orders))
         };
-        RelayOf { component: component.to_owned(), port, line: port.and_then(open) }
+        RelayOf { component: component.to_owned(), port, line: port.and_then(open), told: Default::default() }
     }
 
     /// Whether it can be given orders.
@@ -46,23 +51,39 @@ impl RelayOf {
 
     /// Has it delay what passes, between two times of the host's monotonic clock in nanoseconds.
     pub fn delay(&self, from: i64, to: i64, each_way: Nanos) -> io::Result<()> {
+        self.order(&format!("delay {from} {to} {}", each_way.0))
+    }
+
+    /// Gives it an order.
+    pub fn order(&self, order: &str) -> io::Result<()> {
         let Some((own, orders)) = &self.line else { return Ok(()) };
-        own.send_to(format!("delay {from} {to} {}", each_way.0).as_bytes(), orders).map(drop)
+        own.send_to(order.as_bytes(), orders).map(drop)
     }
 
     /// The doses that it has told since the last call.
-    pub fn take_doses(&self) -> Vec<ToldDose> {
-        let mut doses = Vec::new();
-        let mut line = [0; 128];
-        let Some((own, _)) = &self.line else { return doses };
-        for _ in 0..MOST_DOSES {
+    pub fn take_doses(&mut self) -> Vec<ToldDose> {
+        self.hear();
+        take(&mut self.told.0)
+    }
+
+    /// The faults that it has told since the last call.
+    pub fn take_faults(&mut self) -> Vec<ToldFault> {
+        self.hear();
+        take(&mut self.told.1)
+    }
+
+    fn hear(&mut self) {
+        let mut line = [0; LONGEST_LINE];
+        let Some((own, _)) = &self.line else { return };
+        for _ in 0..MOST_TOLD {
             let Ok(count) = own.recv(&mut line) else { break };
             let text = line.get(..count).and_then(|line| std::str::from_utf8(line).ok());
-            if let Some(Told::Dose { from, share }) = text.and_then(Told::parse) {
-                doses.push(ToldDose { from, share });
+            match text.and_then(Told::parse) {
+                Some(Told::Dose { from, share }) => self.told.0.push(ToldDose { from, share }),
+                Some(Told::Fault(fault)) => self.told.1.push(fault),
+                _ => {}
             }
         }
-        doses
     }
 }
 

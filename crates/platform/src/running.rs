@@ -1,7 +1,11 @@
 //! A platform that is up.
 
+mod faults;
+
+pub use faults::{FaultOver, check_faults};
+
 use crate::PlatformError;
-use crate::component::{GRACE, Running};
+use crate::component::{Allowed, GRACE, Running};
 use crate::folder::Folder;
 use crate::fronts;
 use crate::interruptible::unless_stopped;
@@ -15,7 +19,7 @@ use crate::replicas;
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Dose, Means, Order, Slowable};
 use plimsoll_observe::endpoints;
-use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol, QuotaPlan};
+use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol};
 use plimsoll_scenario::profile::{Component, ReadyRequest};
 use plimsoll_simulate::Simulation;
 use rustix::process::geteuid;
@@ -258,11 +262,13 @@ impl Platform {
         let mut device_port = None;
         for component in &plan.profile.components {
             let quota = plan.quotas.get(&component.name).copied().unwrap_or_default();
+            let needs = plan.needs.get(&component.name).copied().unwrap_or_default();
             let bound = bound(plan, component, options)?;
             for (place, replica) in replicas::of(plan, component).into_iter().enumerate() {
                 let ports = component.named_ports().map(|(_, port)| port);
                 placeholders.speak_to(ports, place, replica.own_folder.as_deref());
-                platform.start(&replica.component, dir.path(), &mut placeholders, quota, &bound)?;
+                let allowed = Allowed { quota, needs };
+                platform.start(&replica.component, dir.path(), &mut placeholders, allowed, &bound)?;
             }
             let running = platform.components.last();
             if let Some(version) = running.and_then(|running| running.version(dir.path(), options)) {
@@ -270,8 +276,8 @@ impl Platform {
             }
             for front in fronts::before(plan, component, dir.path(), &placeholders) {
                 placeholders.speak_to(std::iter::empty(), 0, front.own_folder.as_deref());
-                let quota = QuotaPlan::default();
-                platform.start(&front.component, dir.path(), &mut placeholders, quota, options)?;
+                let allowed = Allowed::default();
+                platform.start(&front.component, dir.path(), &mut placeholders, allowed, options)?;
                 let Some(running) = platform.components.last_mut() else { continue };
                 if front.is_relay {
                     running.relay = Some(RelayOf::new(&component.name, dir.path(), running.ready_port));
@@ -324,10 +330,10 @@ impl Platform {
         component: &Component,
         dir: &Path,
         placeholders: &mut Placeholders,
-        quota: QuotaPlan,
+        allowed: Allowed,
         options: &Options,
     ) -> Result<(), PlatformError> {
-        let mut running = Running::start(component, dir, placeholders, quota, options)?;
+        let mut running = Running::start(component, dir, placeholders, allowed, options)?;
         let ready_port = component.ready_port.as_ref().map(|name| placeholders.told_port(name)).transpose();
         running.ready_port = ready_port.map_err(|cause| PlatformError::Start {
             component: component.name.clone(),
@@ -605,7 +611,7 @@ impl Platform {
             let told = running.take_doses();
             doses.extend(told.into_iter().map(|dose| of(&running.name, dose.from, dose.share)));
         }
-        for relay in self.components.iter().filter_map(|running| running.relay.as_ref()) {
+        for relay in self.components.iter_mut().filter_map(|running| running.relay.as_mut()) {
             let told = relay.take_doses();
             doses.extend(told.into_iter().map(|dose| of(&relay.component, dose.from, dose.share)));
         }

@@ -2,13 +2,16 @@
 
 use crate::clock::monotonic;
 use crate::control_group::ControlGroups;
-use crate::line::{How, Slowdown, Told};
+use crate::data_limit::DataLimit;
+use crate::line::{How, Slowdown, Told, ToldFault};
 use crate::precedence::take_precedence;
+use crate::small_folder::Filler;
 use crate::tree::{Descendant, descendants, goes_on};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::VecDeque;
 use std::mem::take;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,12 +21,18 @@ const LOOKS: usize = 8;
 const TRIES: usize = 10;
 /// After how long that is tried again where it failed so often.
 const AGAIN: Duration = Duration::from_millis(100);
+/// From one stop to the next where processor time is squeezed without a quota, in nanoseconds: the period of a quota.
+const SQUEEZE: i64 = 100_000_000;
+/// Why a fault was not there that nothing else kept from it.
+const NOT_THERE: &str = "the component had ended, or somebody else had stopped it";
 /// How long the last doses may take to be told.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The slowdowns of one component.
 pub(crate) struct Slowing {
     groups: Arc<ControlGroups>,
+    /// The folder that can be filled.
+    folder: Option<PathBuf>,
     now: Mutex<Now>,
     /// Another slowdown has come, one is over, or all are.
     changed: Condvar,
@@ -42,14 +51,20 @@ struct Now {
     since: Option<i64>,
     /// How long the first slowdown has slowed it so far, in nanoseconds.
     taken: i64,
+    /// From when to when the first slowdown was there, so far.
+    span: Option<(i64, i64)>,
+    /// What keeps processes from having more data.
+    limit: Option<DataLimit>,
+    /// What fills the folder.
+    filler: Option<Filler>,
     /// Whether nothing is slowed any more.
     released: bool,
 }
 
 impl Slowing {
     /// Nothing is slowed yet.
-    pub fn new(groups: Arc<ControlGroups>) -> Slowing {
-        Slowing { groups, now: Mutex::default(), changed: Condvar::new() }
+    pub fn new(groups: Arc<ControlGroups>, folder: Option<PathBuf>) -> Slowing {
+        Slowing { groups, folder, now: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Takes one up, to be carried out when those before it are over.
@@ -83,16 +98,32 @@ impl Slowing {
                 continue;
             };
             let Slowdown { from, to, how } = slowdown;
+            let mut words = how.in_words().to_owned();
             now = match how {
                 How::Stop { length, cycle } => self.stop(now, slowdown, length, cycle),
+                How::Pause => self.stop(now, slowdown, to - from, to - from),
                 How::Quota { share } => self.cut(now, slowdown, share),
+                How::Squeeze { keep } if self.groups.leave(1.0).is_ok_and(|has_one| has_one) => {
+                    self.cut(now, slowdown, 1.0 - keep)
+                }
+                How::Squeeze { keep } => {
+                    words = "by stops of all its processes in each 100 ms, since there is no control group"
+                        .to_owned();
+                    self.stop(now, slowdown, ((1.0 - keep) * SQUEEZE as f64) as i64, SQUEEZE)
+                }
+                How::Memory { limit } => self.limit(now, slowdown, limit, &mut words),
+                How::Fill => self.fill(now, slowdown, &mut words),
             };
-            let of_its_time = take(&mut now.taken) as f64 / (to - from) as f64;
-            let share = match how {
-                How::Stop { .. } => of_its_time,
-                How::Quota { share } => share * of_its_time,
-            };
-            tell(Told::Dose { from, share });
+            let (taken, span) = (take(&mut now.taken), now.span.take());
+            if span.is_none() && words == how.in_words() {
+                words = NOT_THERE.to_owned();
+            }
+            let of_its_time = taken as f64 / (to - from) as f64;
+            tell(match how {
+                How::Stop { .. } => Told::Dose { from, share: of_its_time },
+                How::Quota { share } => Told::Dose { from, share: share * of_its_time },
+                _ => Told::Fault(ToldFault { from, span, words }),
+            });
             now.slowdowns.pop_front();
             self.changed.notify_all();
         }
@@ -125,6 +156,7 @@ impl Slowing {
             // One that is over before it has begun is left out.
             if !now.released && monotonic() < end {
                 now.since = now.stop_all();
+                now.span = now.span.or(now.since.map(|since| (since, since)));
                 now = self.await_time(now, end);
                 self.let_go(&mut now);
             }
@@ -147,7 +179,7 @@ impl Slowing {
         let is_cut = is_due && (now.cut == Some(share) || leaves());
         if is_cut {
             now.cut = Some(share);
-            now.since = Some(monotonic());
+            now.begin();
             now = self.await_time(now, to);
         }
         let goes_on = |next: &Slowdown| next.from <= to && next.how == How::Quota { share };
@@ -159,10 +191,59 @@ impl Slowing {
         now
     }
 
+    /// Keeps all processes from having more data than so many bytes each.
+    fn limit<'a>(
+        &'a self,
+        mut now: MutexGuard<'a, Now>,
+        Slowdown { from, to, .. }: Slowdown,
+        limit: u64,
+        words: &mut String,
+    ) -> MutexGuard<'a, Now> {
+        now = self.await_time(now, from);
+        if now.released || monotonic() >= to {
+            return now;
+        }
+        match DataLimit::impose(limit) {
+            Ok(imposed) => {
+                now.limit = Some(imposed);
+                now.begin();
+                now = self.await_time(now, to);
+            }
+            Err(error) => *words = format!("its processes take no limit of data: {error}"),
+        }
+        self.let_go(&mut now);
+        now
+    }
+
+    /// Fills the folder.
+    fn fill<'a>(
+        &'a self,
+        mut now: MutexGuard<'a, Now>,
+        Slowdown { from, to, .. }: Slowdown,
+        words: &mut String,
+    ) -> MutexGuard<'a, Now> {
+        now = self.await_time(now, from);
+        let Some(folder) = self.folder.as_deref().filter(|_| !now.released && monotonic() < to) else {
+            return now;
+        };
+        match Filler::fill(folder) {
+            Ok(filler) => {
+                now.filler = Some(filler);
+                now.begin();
+                now = self.await_time(now, to);
+            }
+            Err(error) => *words = format!("its folder cannot be filled: {error}"),
+        }
+        self.let_go(&mut now);
+        now
+    }
+
     /// Lets go on what is slowed right now. What somebody else has let go on before was not slowed.
     fn let_go(&self, now: &mut Now) {
         now.since = now.since.filter(|_| !now.stopped.iter().any(|process| goes_on(*process)));
         now.count();
+        now.limit = None;
+        now.filler = None;
         for process in now.stopped.drain(..) {
             // One that was killed meanwhile is no failure.
             let _ = kill_process(process, Signal::CONT);
@@ -191,9 +272,20 @@ impl Slowing {
 }
 
 impl Now {
+    /// All of it is slowed from now on.
+    fn begin(&mut self) {
+        let now = monotonic();
+        self.since = Some(now);
+        self.span = self.span.or(Some((now, now)));
+    }
+
     /// Counts for how long it was slowed until now.
     fn count(&mut self) {
-        self.taken += self.since.take().map_or(0, |since| monotonic() - since);
+        let now = monotonic();
+        if let Some(since) = self.since.take() {
+            self.taken += now - since;
+            self.span = self.span.map(|(began, _)| (began, now));
+        }
     }
 
     /// Stops all that descends from this process, but not what somebody else has stopped, who alone may continue it: when the

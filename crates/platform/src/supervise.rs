@@ -14,6 +14,7 @@ use crate::guard::{Bounds, heard};
 use crate::guarding::{hear, take_name};
 use crate::line::{Lines, Request, Told};
 use crate::slowing::Slowing;
+use crate::small_folder;
 use crate::user::to_become;
 use plimsoll_observe::family::family;
 use rustix::fs::Mode;
@@ -63,13 +64,18 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     let control_groups = Arc::new(groups(bounds, getpid())?);
     // Removed when all that is in them has ended.
     let made = control_groups.make()?;
+    // Before there is another thread: those that are started later have the same file systems.
+    bounds.small_folder.as_ref().map_or(Ok(()), |(folder, size)| small_folder::take(folder, *size))?;
     let mut call = Command::new(program);
     call.args(["guard", "become", "--parent", &std::process::id().to_string()]).args(bounds.arguments());
     let input = bounds.input.as_deref().map(File::open).transpose()?;
     let input = input.map_or_else(Stdio::null, Stdio::from);
     let child = call.arg("--").args(command).stdin(input).process_group(0).spawn()?;
     tell(Told::Started(child.id() as i32));
-    let slowing = Arc::new(Slowing::new(Arc::clone(&control_groups)));
+    let slowing = Arc::new(Slowing::new(
+        Arc::clone(&control_groups),
+        bounds.small_folder.as_ref().map(|(folder, _)| folder.clone()),
+    ));
     let carried_out = Arc::clone(&slowing);
     thread::spawn(move || carried_out.carry_out(tell));
     let asked = Arc::clone(&slowing);

@@ -6,6 +6,7 @@ mod connections;
 #[cfg(test)]
 mod contrast;
 mod environment;
+mod faults;
 mod gauges;
 mod generator;
 mod latency;
@@ -143,6 +144,9 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
         }
         if level::connects(summary) {
             sections.push(section("connections", "Connections", connections::body(summary)));
+        }
+        if faults::planned(summary) {
+            sections.push(section("faults", "Planned faults", faults::body(summary)));
         }
         if outages::happened(summary) {
             sections.push(section("outages", "Outages", outages::body(summary)));

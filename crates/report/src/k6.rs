@@ -150,6 +150,7 @@ fn add_threshold(metrics: &mut Map<String, Value>, objective: &Objective, level:
     let (name, condition) = match objective.subject {
         Subject::Quantile(metric, q) => (metric.name(), format!("p({}){symbol}{millis}", percent(q))),
         Subject::Mean(metric) => (metric.name(), format!("avg{symbol}{millis}")),
+        Subject::FaultRecovery => ("fault_recovery", format!("max{symbol}{millis}")),
         Subject::Delivered | Subject::Achieved | Subject::Connected => {
             (key_of_rate(objective.subject), format!("rate{symbol}{}", objective.bound))
         }

@@ -1,6 +1,7 @@
 //! The result on 80 columns, with or without colour.
 
 mod details;
+mod faults;
 pub(crate) mod limits;
 
 use crate::plain;
@@ -56,6 +57,7 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
         before = Some(level);
     }
     out += &populations(summary, colour);
+    out += &faults::render(summary);
     match detail {
         Detail::Full => out + &details::render(summary) + &limits::render(summary, detail),
         _ => {

@@ -127,7 +127,8 @@ fn terms_of(plan: &Plan, run: &Plan) -> Terms {
             _ => Listener::Tcp,
         }),
         delivered_apart: plan.is_delivered_apart(),
-        repeats_lost: roles.device.request.as_ref().is_some_and(|request| request.retry_lost),
+        repeats_lost: plan.retry.is_some()
+            || roles.device.request.as_ref().is_some_and(|request| request.retry_lost),
         several_filters: plan.subscribers.filters.len() > 1,
         persistent: plan.mqtt.session.expiry.is_some(),
         // What a platform costs is said of the whole run.

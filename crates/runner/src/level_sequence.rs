@@ -89,7 +89,7 @@ impl LevelSequence<'_> {
         let load = &self.plan.load;
         let last = levels.last().filter(|last| last.is_worth_again)?;
         let level = *load.levels.get(self.position.checked_sub(1)?)?;
-        let can = !level.connects() && load.storm.is_none();
+        let can = !level.connects() && load.storm.is_none() && load.faults.is_empty();
         let (times, spent) = self.again;
         // Longer helps what was too short, and not what was disturbed. What ends by count stays as long as it is.
         let short = last.verdict == LevelVerdict::Undecided && last.warming.is_none();

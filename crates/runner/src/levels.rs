@@ -46,8 +46,11 @@ pub fn connect_and_run(
             return Ok(RunEnd::PlatformDied(death));
         }
         let start = engine.plan_level(levels.len() as u16, next.level, (next.hold, None), watch)?;
-        let start = LevelStart { idle, ..start };
-        let named = (next.purpose, sequence.number(levels.len() + 1));
+        let number = sequence.number(levels.len() + 1);
+        let faults = plan.load.faults.iter().filter(|fault| fault.is_in(number));
+        let faults = faults.map(|plan| plan.fault.clone()).collect();
+        let start = LevelStart { idle, faults, ..start };
+        let named = (next.purpose, number);
         let ended = hold(&start, next.level, named, engine, watch)?;
         if ended.stopped {
             // A store that failed also stops the level; `finish` tells.

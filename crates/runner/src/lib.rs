@@ -12,6 +12,7 @@ mod controller;
 pub mod dissection;
 mod experiment;
 mod failure;
+mod faults;
 mod identity;
 pub mod learning;
 mod level_sequence;
@@ -43,6 +44,7 @@ pub use so_far::SoFar;
 use bringing_up::Brought;
 use controller::{ControllerError, Scene, Sessions};
 use failure::Failure;
+use faults::Faults;
 use plimsoll_analysis::dissection::Ledger;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
@@ -151,6 +153,14 @@ pub fn check_certificates(plan: &Plan) -> Result<(), String> {
 /// What is wrong with them, for people.
 pub fn check_commands(plan: &Plan) -> Result<(), String> {
     plan.platform.command.as_ref().map_or(Ok(()), plimsoll_platform::check_commands)
+}
+
+/// Finds out whether this host allows the faults that are planned, before anything is started.
+///
+/// # Errors
+/// Which it does not allow and why, for people.
+pub fn check_faults(plan: &Plan) -> Result<(), String> {
+    plimsoll_platform::check_faults(&plan.load.faults, plan.protocol().uses_datagrams())
 }
 
 /// Runs the plan.
@@ -316,10 +326,12 @@ fn perform(
     let (mut engine, network) =
         start_engine((plan, id), &platform, &places, placement, options, (clock, contexts))?;
     let own_processors = placement.divides() || platform.simulation().is_some();
+    let faults = (!plan.load.faults.is_empty()).then(|| Faults::new(platform_options.clone()));
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
     let happenings = Happenings::default();
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, network, progress)
         .with_storm(storm)
+        .with_faults(faults)
         .with_running(running.processes, running.vigils)
         .with_capture(capture.as_mut())
         .with_epoch(epoch)

@@ -6,6 +6,7 @@ mod life;
 mod recording;
 
 use crate::experiment::Conductor;
+use crate::faults::Faults;
 use crate::identity;
 use crate::observers::Observers;
 use crate::run_capture::RunCapture;
@@ -54,6 +55,7 @@ pub struct RunWatch<'a> {
     levels: Option<usize>,
     level: Option<LevelWatch>,
     storm: Option<Storm>,
+    faults: Option<Faults>,
     /// Has parts of the platform slowed, in a level of an experiment.
     conductor: Option<Conductor>,
     /// What the host's monotonic clock showed at time zero of the run, in nanoseconds.
@@ -89,6 +91,7 @@ impl<'a> RunWatch<'a> {
             levels: None,
             level: None,
             storm: None,
+            faults: None,
             conductor: None,
             epoch: 0,
             happenings: None,
@@ -100,6 +103,12 @@ impl<'a> RunWatch<'a> {
     /// Lets a storm break out in every level.
     pub fn with_storm(mut self, storm: Option<Storm>) -> RunWatch<'a> {
         self.storm = storm;
+        self
+    }
+
+    /// Has the faults of each level happen.
+    pub fn with_faults(mut self, faults: Option<Faults>) -> RunWatch<'a> {
+        self.faults = faults;
         self
     }
 
@@ -169,6 +178,9 @@ impl<'a> RunWatch<'a> {
         if let Some(storm) = &mut self.storm {
             storm.begin_level(start.hold_start);
         }
+        if let Some(faults) = &mut self.faults {
+            faults.begin_level(start, self.epoch);
+        }
     }
 
     /// What a storm did goes with the level; a component that it started anew has other processes.
@@ -181,6 +193,13 @@ impl<'a> RunWatch<'a> {
             level.stormed.push(told);
         }
         if new_process {
+            self.observers.renew(self.platform);
+        }
+    }
+
+    /// Has faults happen whose time comes.
+    fn look_at_faults(&mut self, now: Nanos) {
+        if self.faults.as_mut().is_some_and(|faults| faults.tick(now, self.platform)) {
             self.observers.renew(self.platform);
         }
     }
@@ -202,6 +221,13 @@ impl<'a> RunWatch<'a> {
     pub fn end_level(&mut self, end: &mut LevelEnd, stopped: bool) {
         self.look_at_storm(|storm, platform| storm.end_level(end.at, platform));
         self.conduct(end.at);
+        if let Some(faults) = &mut self.faults {
+            let (done, renewed) = faults.end_level(end.at, self.platform);
+            end.faults = done;
+            if renewed {
+                self.observers.renew(self.platform);
+            }
+        }
         let Some(level) = self.level.take() else { return };
         if !stopped {
             self.life.look_for_missing(self.platform, end.at, &self.recording.secrets);
@@ -336,6 +362,7 @@ impl Watch for RunWatch<'_> {
         self.read_threads(now);
         self.read_components(now);
         self.look_at_storm(|storm, platform| storm.tick(now, platform));
+        self.look_at_faults(now);
         self.conduct(now);
         self.life.look(self.platform, now, &self.recording.secrets);
         let since = now - self.last_tick.replace(now).unwrap_or(now);

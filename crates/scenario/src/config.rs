@@ -5,6 +5,7 @@ mod balancer;
 mod command;
 mod connection;
 mod engine;
+mod fault;
 mod level_sequence;
 mod load;
 mod message;
@@ -18,6 +19,7 @@ mod prices;
 mod quota;
 mod record;
 mod relay;
+mod retry;
 mod schedule;
 pub(crate) mod secret;
 mod tls;
@@ -39,6 +41,7 @@ pub(crate) use balancer::{Balancer, BalancerSettings};
 pub(crate) use command::PlatformCommand;
 pub(crate) use connection::{Connection, OfflinePolicy};
 pub(crate) use engine::{Compose, Files, Manifests};
+pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use level_sequence::{Calibration, Experiment, Search, Storm};
 pub(crate) use load::{LevelRange, Levels, Load, Processors, WorkloadModel};
 pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
@@ -56,6 +59,7 @@ pub(crate) use with::With;
 pub(crate) use quota::{Limits, Quota};
 pub(crate) use record::{Capture, Record};
 pub(crate) use relay::Relay;
+pub(crate) use retry::Retry;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -121,6 +125,12 @@ pub(crate) struct Scenario {
     pub message: Message,
     /// How much, when and for how long.
     pub load: Load,
+    /// Devices send a message again that is not acknowledged in time, or whose connection is lost. Default: they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// What goes wrong on purpose, and when (docs/faults.md).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
     /// Queries of the platform's users beside the devices' load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub northbound: Option<Northbound>,

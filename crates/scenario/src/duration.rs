@@ -24,7 +24,8 @@ impl Plan {
     /// What levels that decide nothing may take in addition.
     pub(crate) fn holding_again(&self) -> Nanos {
         let can = |level: &LevelPlan| !level.connects();
-        let any = self.load.levels.iter().any(can) && self.load.storm.is_none();
+        let any =
+            self.load.levels.iter().any(can) && self.load.storm.is_none() && self.load.faults.is_empty();
         if any { self.load.again } else { Nanos::ZERO }
     }
 

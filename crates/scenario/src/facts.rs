@@ -72,6 +72,8 @@ impl Plan {
                 ),
             ));
         }
+        facts.extend(self.retry.iter().map(|retry| ("retries", retry.in_words())));
+        facts.extend(self.load.faults.iter().map(|fault| ("fault", fault.in_words())));
         if let Some(messages) = self.messages_due() {
             let deliveries = match self.all_subscribers() {
                 0 => String::new(),

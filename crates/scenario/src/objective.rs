@@ -33,7 +33,9 @@ impl Name {
                 QUANTILES.into_iter().map(|(_, quantile)| Subject::Quantile(row.metric, quantile));
             std::iter::once(Subject::Mean(row.metric)).chain(quantiles)
         });
-        let subjects = [Subject::Delivered, Subject::Achieved, Subject::Connected].into_iter().chain(times);
+        let subjects = [Subject::Delivered, Subject::Achieved, Subject::Connected, Subject::FaultRecovery]
+            .into_iter()
+            .chain(times);
         subjects.map(Name::Level).chain([Name::LoadLine])
     }
 
@@ -49,7 +51,9 @@ impl Name {
     pub fn condition(self, text: &str) -> Result<Condition, String> {
         match self {
             Name::Level(Subject::Delivered | Subject::Achieved | Subject::Connected) => ratio_condition(text),
-            Name::Level(Subject::Quantile(..) | Subject::Mean(_)) => time_condition(text),
+            Name::Level(Subject::Quantile(..) | Subject::Mean(_) | Subject::FaultRecovery) => {
+                time_condition(text)
+            }
             Name::LoadLine => rate_condition(text),
         }
     }
@@ -63,7 +67,7 @@ pub(crate) fn condition(objective: &Objective) -> String {
         Subject::Delivered | Subject::Achieved | Subject::Connected => {
             format!("{symbol} {} %", (objective.bound * 1e12).round() / 1e10)
         }
-        Subject::Quantile(..) | Subject::Mean(_) => {
+        Subject::Quantile(..) | Subject::Mean(_) | Subject::FaultRecovery => {
             format!("{symbol} {}", Nanos::from_secs_f64(objective.bound).show())
         }
     }
@@ -78,7 +82,7 @@ mod tests {
     #[test]
     fn keys_are_distinct() {
         let all: Vec<Name> = Name::all().collect();
-        assert_eq!(all.len(), 60);
+        assert_eq!(all.len(), 61);
         for (position, name) in all.iter().enumerate() {
             assert_eq!(all.iter().position(|other| other.key() == name.key()), Some(position));
         }

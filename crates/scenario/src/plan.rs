@@ -31,12 +31,14 @@ pub use connection::{
     ClientIdentity, ConnectionPlan, Identities, Offline, TlsPlan, TransportPlan, WebSocketPlan,
 };
 pub use engine::{Engine, EnginePlan};
+pub use fault::{FaultNeeds, FaultPlan};
 pub use metrics::{MetricKind, MetricPlan, MetricsOrigin, MetricsPlan};
 pub use platform::{PlatformPlan, RunningPlace, RunningPlan, StatePlan};
 pub use plimsoll_template::{CapturedName, Captures, Columns, Each, Escape, Piece, Template, Variables};
 pub use population::{PopulationPlan, ReceiversPlan, SharePlan};
 pub use quota::QuotaPlan;
 pub use relay::{LONGEST_RELAY_DELAY, RelayPlan, SHORTEST_RELAY_PERIOD};
+pub use retry::RetryPlan;
 pub use roles::{
     AnswerName, AnswerPlan, AnswerTypes, Ask, Capture, CaptureFrom, ControllerProtocol, ControllerRole,
     DeliveryContract, DeviceRole, HttpReceiveRole, ListenerRole, NextPollPlan, NotificationAnswerPlan,
@@ -51,11 +53,13 @@ mod capture;
 mod command;
 mod connection;
 mod engine;
+mod fault;
 mod metrics;
 mod platform;
 mod population;
 mod quota;
 mod relay;
+mod retry;
 mod roles;
 mod schedule;
 mod token;
@@ -104,6 +108,8 @@ pub struct Plan {
     pub message: MessagePlan,
     /// How much, when and for how long.
     pub load: LoadPlan,
+    /// How often and when devices send a message again by themselves; `None` where they do not.
+    pub retry: Option<RetryPlan>,
     /// Queries of the platform's users beside the devices' load.
     pub northbound: Option<NorthboundPlan>,
     /// When the run is repeated; `None` for once, at once.
@@ -172,6 +178,11 @@ impl Plan {
     /// What devices speak: what the profile says, else the platform's address, else MQTT.
     pub fn protocol(&self) -> Protocol {
         self.platform.protocol()
+    }
+
+    /// How often and when a message is sent again, by whatever it fails.
+    pub fn retries(&self) -> RetryPlan {
+        self.retry.unwrap_or_else(|| RetryPlan::by_answer(self.connection.reconnect))
     }
 
     /// A size that no content of a message exceeds, with what stands around it, in bytes.
@@ -351,6 +362,8 @@ pub struct LoadPlan {
     pub idle_after: Nanos,
     /// What befalls the platform in each hold.
     pub storm: Option<StormPlan>,
+    /// What goes wrong on purpose in the holds, in the order of time.
+    pub faults: Vec<FaultPlan>,
     /// Load before each hold that is not counted.
     pub warm_up: Nanos,
     /// Measured time of each level; of one that ends by count, how long it may take at most.

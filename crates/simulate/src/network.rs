@@ -33,6 +33,11 @@ impl Network {
         Network { spec, faults, random: random(seed, &[STREAM]), sent_again: 0, sent: 0 }
     }
 
+    /// Something goes wrong with it by order.
+    pub fn add(&mut self, fault: Fault) {
+        self.faults.push(fault);
+    }
+
     /// When a packet that is sent then arrives, on a connection whose packet before arrived at `last`.
     pub fn transit(&mut self, at: Nanos, last: &mut Nanos) -> Nanos {
         self.sent += 1;

@@ -8,14 +8,17 @@ use crate::spec::{FaultKind, Spec, StationSpec};
 use crate::station::{Fate, Job, Service, Station};
 use plimsoll_model::Nanos;
 use plimsoll_model::experiment::{Dose, Order, Slowable};
+use plimsoll_model::fault::FaultKind as PlannedKind;
 use plimsoll_stats::distribution::{Random, random};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+mod faults;
 mod orders;
 mod service;
 
+use faults::Break;
 use service::{Lock, Outbox};
 
 /// Names the stream of random numbers of what belongs to no part.
@@ -125,6 +128,10 @@ struct World {
     deaths: Vec<(String, Nanos)>,
     /// What orders do or did, and when each is over; those that were told are gone.
     doses: Vec<(Nanos, Dose)>,
+    /// Faults that were planned by order, of each station and from when to when; those that were told are gone.
+    ordered: Vec<(String, (Nanos, Nanos))>,
+    /// When the way to the platform is cut or half-open, by order.
+    breaks: Vec<Break>,
 }
 
 /// One end of a connection.
@@ -138,6 +145,8 @@ struct End {
     outstanding: Vec<u32>,
     /// Messages that wait for a connection.
     waiting: Vec<u32>,
+    /// Whether what is sent on it vanishes.
+    void: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +164,10 @@ enum Due {
     Die(usize),
     Revive(usize),
     Connect(Client),
+    /// The way to the platform breaks: all connections are lost, or those that a break has left half-open.
+    Break {
+        half_open: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -318,6 +331,17 @@ impl Simulation {
         self.world().slow(order);
     }
 
+    /// Has a planned fault happen between two times, which lie ahead. One of a station that is not there means nothing. Killing is
+    /// done by [`Simulation::kill`].
+    pub fn plan_fault(&self, component: &str, kind: PlannedKind, span: (Nanos, Nanos)) {
+        self.world().plan_fault(component, kind, span);
+    }
+
+    /// The planned faults that are over by now, each told once: the station, and from when to when.
+    pub fn take_faults(&self) -> Vec<(String, (Nanos, Nanos))> {
+        self.world().take_faults()
+    }
+
     /// The components.
     pub fn slowable(&self) -> Vec<Slowable> {
         let part = |station: &StationSpec| Slowable {
@@ -380,6 +404,8 @@ impl World {
             next_probe: Nanos::ZERO,
             deaths: Vec::new(),
             doses: Vec::new(),
+            ordered: Vec::new(),
+            breaks: Vec::new(),
             spec,
         };
         for fault in world.spec.faults.clone() {
@@ -441,6 +467,10 @@ impl World {
 
     fn transmit(&mut self, job: Job) {
         let Some(end) = self.devices.get_mut(job.device as usize).filter(|end| end.connected) else { return };
+        end.void |= self.breaks.iter().any(|it| it.half_open && it.is_on(self.now));
+        if end.void {
+            return;
+        }
         let at = self.network.transit(self.now, &mut end.up);
         let delayed = self.stations[0].delayed(self.now);
         self.plan(at + delayed, Due::Arrive(0, job));
@@ -448,7 +478,12 @@ impl World {
 
     /// Something goes back from the platform to a client.
     fn bring(&mut self, at: Nanos, client: Client, happening: Happening) {
+        let vanishes = self.breaks.iter().any(|it| it.half_open && it.is_on(at));
         let mut last = match self.end(client) {
+            Some(end) if end.connected && (end.void || vanishes) => {
+                end.void = true;
+                return;
+            }
             Some(end) if end.connected => end.down,
             _ => return,
         };
@@ -523,6 +558,7 @@ impl World {
             }
             Due::Revive(station) => self.revive(station),
             Due::Connect(client) => self.try_to_connect(client, now),
+            Due::Break { half_open } => self.lose_connections(half_open, now),
             // Planned before the station died or what it shares changed.
             Due::Shared(..) | Due::ToGenerator(_) => {}
         }
@@ -575,7 +611,8 @@ impl World {
 
     fn try_to_connect(&mut self, client: Client, now: Nanos) {
         let again = self.end(client).is_some_and(|end| end.down > Nanos::ZERO);
-        if !self.stations.first().is_some_and(|station| station.alive) {
+        let is_there = self.stations.first().is_some_and(|station| station.alive);
+        if !is_there || self.breaks.iter().any(|it| it.is_on(now)) {
             self.plan(now, Due::ToGenerator(Happening::ConnectFailed(client)));
             return self.plan(now + CONNECT_AGAIN, Due::Connect(client));
         }
@@ -589,7 +626,7 @@ impl World {
         if end.connected {
             return;
         }
-        (end.connected, end.up, end.down) = (true, at, at);
+        (end.connected, end.void, end.up, end.down) = (true, false, at, at);
         let waiting = std::mem::take(&mut end.waiting);
         self.plan(at, Due::ToGenerator(Happening::Ready(client, at - now, again)));
         if let Client::Device(device) = client {
@@ -610,14 +647,19 @@ impl World {
         self.unlock(station, now);
         self.clear_outbox(station);
         self.free_places(station, lost, now);
-        if station > 0 {
-            return;
+        if station == 0 {
+            self.lose_connections(false, now);
         }
+    }
+
+    /// All connections are lost, or only those on which what is sent vanishes.
+    fn lose_connections(&mut self, only_void: bool, now: Nanos) {
         let clients = (0..self.devices.len() as u32)
             .map(Client::Device)
             .chain((0..self.subscribers.len() as u32).map(Client::Subscriber));
         for client in clients.collect::<Vec<_>>() {
-            let Some(end) = self.end(client).filter(|end| end.connected) else { continue };
+            let is_lost = |end: &&mut End| end.connected && (end.void || !only_void);
+            let Some(end) = self.end(client).filter(is_lost) else { continue };
             end.connected = false;
             let abandoned = std::mem::take(&mut end.outstanding);
             self.plan(now, Due::ToGenerator(Happening::Disconnected(client)));

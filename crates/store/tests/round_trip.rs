@@ -46,6 +46,7 @@ fn level_start() -> LevelStart {
         put_together: None,
         cut: None,
         experiment: None,
+        faults: Vec::new(),
     }
 }
 

@@ -3,9 +3,11 @@
 //!
 //! Main flow: [`Relay::run`] turns in one loop over epoll (`server`). What one side sends goes on the `way` to the other. A
 //! `link`, which all connections share, says when it gets there, and a timer holds it until then. `datagrams` go over the same
-//! links, each by itself. Segments of TCP get lost in the kernel (`segments`). An experiment delays by `orders`.
+//! links, each by itself. Segments of TCP get lost in the kernel (`segments`). An experiment delays by `orders`, and so come the
+//! `faults` of a schedule.
 
 mod datagrams;
+mod faults;
 mod link;
 mod orders;
 mod segments;
@@ -13,7 +15,7 @@ mod server;
 mod servers;
 mod way;
 
-pub use link::{Link, Network};
+pub use link::{Disturbance, Link, Network};
 
 use crate::clock::monotonic;
 use crate::tcp::Door;
@@ -147,8 +149,9 @@ impl Relay {
             Ok(address) if share > 0.0 => SegmentLoss::begin(address, share).map(Some),
             _ => Ok(None),
         };
+        let address = self.address().ok();
         let mut next_look = monotonic() + LOOK;
-        let mut server = Server::new(self.settings, self.datagrams, self.orders);
+        let mut server = Server::new(self.settings, address, self.datagrams, self.orders);
         server.begin(&self.epoll, &self.door)?;
         while !stop.load(Ordering::Relaxed) {
             server.turn(&self.epoll, &mut self.door)?;

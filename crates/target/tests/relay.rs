@@ -7,6 +7,8 @@ use plimsoll_stats::queue::Stall;
 use plimsoll_target::relay::{Network, Relay, Settings, Totals};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -36,11 +38,34 @@ impl Bench {
         Bench::before(to, network, cut, half_open)
     }
 
+    /// A relay before an echo that hears orders at a file.
+    fn ordered(control: &Path) -> Bench {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                std::thread::spawn(move || echo(stream.unwrap()));
+            }
+        });
+        let settings = Settings {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            to: vec![to],
+            network: Network::default(),
+            cut: None,
+            half_open: None,
+            control: Some(control.to_owned()),
+            seed: 1,
+        };
+        Bench::with(settings)
+    }
+
     fn before(to: SocketAddr, network: Network, cut: Option<Stall>, half_open: Option<Nanos>) -> Bench {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let relay =
-            Relay::bind(Settings { listen, to: vec![to], network, cut, half_open, control: None, seed: 1 })
-                .unwrap();
+        Bench::with(Settings { listen, to: vec![to], network, cut, half_open, control: None, seed: 1 })
+    }
+
+    fn with(settings: Settings) -> Bench {
+        let relay = Relay::bind(settings).unwrap();
         let address = relay.address().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
@@ -334,4 +359,103 @@ fn a_cut_loses_datagrams_and_ends() {
     let again = answered.iter().skip(first_lost.unwrap()).any(|answered| *answered);
     assert!(answered[0] && again, "{answered:?}");
     assert!(bench.end().lost > 0);
+}
+
+/// Who orders faults of a relay, and hears when they were there.
+struct Orders {
+    socket: UnixDatagram,
+    to: std::path::PathBuf,
+}
+
+impl Orders {
+    fn new(folder: &Path) -> Orders {
+        let socket = UnixDatagram::bind(folder.join("told")).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Orders { socket, to: folder.join("orders") }
+    }
+
+    /// Orders a fault from now on for so long.
+    fn order(&self, kind: &str, length: Duration, more: &str) {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now = now.tv_sec * 1_000_000_000 + now.tv_nsec;
+        let to = now + length.as_nanos() as i64;
+        self.socket.send_to(format!("{kind} {now} {to}{more}").as_bytes(), &self.to).unwrap();
+    }
+
+    /// What is told of the next fault that is over.
+    fn heard(&self) -> String {
+        let mut line = [0; 512];
+        let count = self.socket.recv(&mut line).unwrap();
+        String::from_utf8_lossy(&line[..count]).into_owned()
+    }
+}
+
+const SHORT: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_cut_by_order_resets_connections_and_is_over_when_it_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let bench = Bench::ordered(&folder.path().join("orders"));
+    let orders = Orders::new(folder.path());
+    let mut client = bench.connect();
+    assert_eq!(ask(&mut client, b"before").unwrap(), b"before");
+    orders.order("cut", SHORT, "");
+    let mut byte = [0];
+    assert!(client.read(&mut byte).is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+    let told = orders.heard();
+    assert!(told.starts_with("fault ") && told.ends_with("by a relay before it"), "{told}");
+    let mut client = bench.connect();
+    assert_eq!(ask(&mut client, b"after").unwrap(), b"after");
+    assert!(bench.end().broken >= 1);
+}
+
+#[test]
+fn half_open_by_order_silences_connections_for_ever_and_new_ones_for_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let bench = Bench::ordered(&folder.path().join("orders"));
+    let orders = Orders::new(folder.path());
+    let mut client = bench.connect();
+    assert_eq!(ask(&mut client, b"before").unwrap(), b"before");
+    orders.order("half-open", SHORT, "");
+    // Until the relay has heard of it, it answers.
+    client.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    while ask(&mut client, b"x").is_ok() {}
+    let mut meanwhile = bench.connect();
+    assert!(orders.heard().starts_with("fault "));
+    for client in [&mut client, &mut meanwhile] {
+        client.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let kind = ask(client, b"anybody").unwrap_err().kind();
+        assert!(matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut), "it is open and silent: {kind}");
+    }
+    let mut later = bench.connect();
+    assert_eq!(ask(&mut later, b"after").unwrap(), b"after");
+    drop((client, meanwhile, later));
+    bench.end();
+}
+
+#[test]
+fn what_passes_is_slow_by_order_for_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let bench = Bench::ordered(&folder.path().join("orders"));
+    let orders = Orders::new(folder.path());
+    let mut client = bench.connect();
+    orders.order("slow", SHORT, " 30000000 0");
+    let begin = Instant::now();
+    // Until the relay has heard of it, it is fast.
+    let slowest = |client: &mut TcpStream| {
+        let begin = Instant::now();
+        ask(client, b"x").unwrap();
+        begin.elapsed()
+    };
+    let mut longest = Duration::ZERO;
+    while longest < Duration::from_millis(60) && begin.elapsed() < PATIENCE {
+        longest = longest.max(slowest(&mut client));
+    }
+    assert!(longest >= Duration::from_millis(60), "30 ms each way: {longest:?}");
+    let told = orders.heard();
+    let times: Vec<i64> = told.split(' ').skip(1).take(3).map(|word| word.parse().unwrap()).collect();
+    assert!(times[1] >= times[0] && times[2] - times[0] >= SHORT.as_nanos() as i64, "{told}");
+    let fastest = (0..50).map(|_| slowest(&mut client)).min().unwrap();
+    assert!(fastest < Duration::from_millis(60), "it is over: {fastest:?}");
+    bench.end();
 }

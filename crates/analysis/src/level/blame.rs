@@ -35,6 +35,8 @@ pub enum Culprit {
     Receiver,
     /// The host of the generator or of the platform.
     Host,
+    /// A fault that the scenario planned: the platform met its objectives before it, and again after it.
+    PlannedFault,
     /// It cannot be said.
     Unknown,
 }
@@ -49,6 +51,7 @@ impl Culprit {
             Culprit::Generator => "the load generator",
             Culprit::Receiver => "our subscribers",
             Culprit::Host => "the host",
+            Culprit::PlannedFault => "a planned fault",
             Culprit::Unknown => "not known",
         }
     }

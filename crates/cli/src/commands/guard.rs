@@ -73,6 +73,12 @@ struct Component {
     /// Folder that stays until the command has ended
     #[arg(long)]
     folder: Option<PathBuf>,
+    /// Folder that becomes a file system for the command alone
+    #[arg(long, requires = "small_size")]
+    small_folder: Option<PathBuf>,
+    /// Bytes that this file system has
+    #[arg(long)]
+    small_size: Option<u64>,
     /// Nobody else may read the files that it makes
     #[arg(long)]
     private: bool,
@@ -126,6 +132,7 @@ impl Component {
             data: self.data,
             user: self.user.clone(),
             folder: self.folder.clone(),
+            small_folder: self.small_folder.clone().zip(self.small_size),
             private: self.private,
             leaves: self.leaves,
             input: self.input.clone(),

@@ -190,6 +190,7 @@ impl LoadOptions {
         let matrix = self.read_matrix()?;
         plimsoll_runner::check_certificates(&matrix.first).map_err(Failure::Usage)?;
         plimsoll_runner::check_commands(&matrix.first).map_err(Failure::Usage)?;
+        plimsoll_runner::check_faults(&matrix.first).map_err(Failure::Usage)?;
         Ok(matrix)
     }
 

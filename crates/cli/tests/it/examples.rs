@@ -57,6 +57,10 @@ fn run_all(names: &[&str]) {
             command.args(["--set", "load.devices=[20, 50]", "--set", "load.rate_per_device=2"]);
         } else if name.starts_with("storm") {
             command.args(["--set", "load.hold=4s", "--set", "load.storm={after: 1s, down: 500ms}"]);
+        } else if name.starts_with("faults") {
+            // One short fault; the others are in the tests of `faults`.
+            let fault = "faults=[{kind: pause, at: 1s, for: 500ms}]";
+            command.args(["--set", fault, "--set", "load.hold=4s", "--set", "load.samples=20"]);
         } else if name.starts_with("work-b") {
             command.args(["--set", "load.in_flight=[1, 5]"]);
             if name.ends_with("through-the-day.yaml") {

@@ -28,6 +28,7 @@ mod endings;
 mod examples;
 mod exporters;
 mod exports;
+mod faults;
 mod first_use;
 mod fiware_shape;
 mod gateway;

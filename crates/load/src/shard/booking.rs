@@ -1,5 +1,6 @@
 //! What becomes of the driver's events: each is booked with its message, its level and its sample.
 
+use super::attempts::{Attempts, Cause};
 use super::workload::Workload;
 use super::{INCIDENTS, LONGEST_REASON, Reply, Shard};
 use crate::content::run_tag;
@@ -26,6 +27,11 @@ impl<D: Driver> Shard<D> {
         };
         match event {
             Event::Sent { device, sequence, at, content, packet } => {
+                let before =
+                    self.attempts.as_mut().and_then(|attempts| attempts.sent((device, sequence), at));
+                if let Some((cause, after)) = before {
+                    self.book_repeated(cause.status(), after);
+                }
                 let sizes = (content, packet);
                 self.ledger.sent(&mut self.recorder, &timeline, (device, sequence), at, sizes);
                 if !self.acknowledges {
@@ -33,7 +39,13 @@ impl<D: Driver> Shard<D> {
                 }
             }
             Event::Acknowledged { device, sequence, at } => {
-                self.ledger.acknowledged(&mut self.recorder, &timeline, (device, sequence), at);
+                self.attempts.iter_mut().for_each(|attempts| attempts.ended((device, sequence)));
+                let is_first =
+                    self.ledger.acknowledged(&mut self.recorder, &timeline, (device, sequence), at);
+                if !is_first && self.attempts.is_some() {
+                    let now = timeline.slot(self.driver.now());
+                    self.recorder.counts(now).acknowledged_again += 1;
+                }
                 self.operation_passed((device, sequence), at);
             }
             Event::Stages { device, sequence, stages, outcome, source } => {
@@ -59,6 +71,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
             Event::Refused { device, sequence, at, reason } => {
+                self.attempts.iter_mut().for_each(|attempts| attempts.ended((device, sequence)));
                 self.ledger.given_up(&mut self.recorder, (device, sequence), true);
                 self.incident(reason);
                 self.operation_ended((device, sequence), at);
@@ -75,25 +88,33 @@ impl<D: Driver> Shard<D> {
                 }
                 self.incident(reason);
             }
-            Event::Repeated { status, after } => {
-                let now = timeline.slot(self.driver.now());
-                self.recorder.counts(now).repeated += 1;
-                self.recorder.time(now, Metric::RetryDelay, after);
-                if now.sample.is_some() {
-                    *self.repeated.entry(status).or_default() += 1;
-                }
-                self.incident(match status {
-                    0 => "sent again after a lost connection".into(),
-                    status => format!("sent again after {status}"),
-                });
-            }
+            Event::Repeated { status, after } => self.book_repeated(status, after),
             Event::Arrived { device, through } => self.ledger.arrived(device, through),
             Event::Abandoned { device, sequence, at } => {
+                let again = |attempts: &mut Attempts| attempts.failed((device, sequence), at, Cause::Lost);
+                if self.attempts.as_mut().is_some_and(again) {
+                    return;
+                }
                 self.ledger.given_up(&mut self.recorder, (device, sequence), false);
                 self.operation_ended((device, sequence), at);
             }
             other => self.book_anywhere(other, timeline.slot(self.driver.now())),
         }
+    }
+
+    /// A message was sent again, after an answer with that status or for a cause that stands for one.
+    fn book_repeated(&mut self, status: u16, after: Nanos) {
+        let now = self.here();
+        self.recorder.counts(now).repeated += 1;
+        self.recorder.time(now, Metric::RetryDelay, after);
+        if now.sample.is_some() {
+            *self.repeated.entry(status).or_default() += 1;
+        }
+        self.incident(match status {
+            0 => "sent again after a lost connection".into(),
+            1 => "sent again after no acknowledgement in time".into(),
+            status => format!("sent again after {status}"),
+        });
     }
 
     /// Books what belongs to no message of a level. Acknowledgements that come after their level was closed change nothing.

@@ -6,6 +6,7 @@ use crate::html::tiles;
 use crate::terminal;
 use crate::text;
 use maud::{Markup, html};
+use plimsoll_analysis::faults;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::load_line::LoadLine;
 use plimsoll_analysis::objective;
@@ -241,6 +242,7 @@ fn value(subject: Subject, level: &LevelSummary) -> Option<f64> {
         Subject::Delivered => level.delivered_ratio(),
         Subject::Achieved => level.achieved_ratio(),
         Subject::Connected => level.connected_ratio(),
+        Subject::FaultRecovery => faults::longest_recovery(level),
         Subject::Quantile(metric, q) => objective::time(level, metric)?.quantile(q).0,
         Subject::Mean(metric) => objective::time(level, metric)?.mean,
     }

@@ -24,6 +24,8 @@ pub struct Setup {
     pub subscribers: u32,
     /// In flow style.
     pub objectives: String,
+    /// Further keys of the scenario, each on a line of its own.
+    pub further: String,
 }
 
 impl Default for Setup {
@@ -36,6 +38,7 @@ impl Default for Setup {
             qos: 1,
             subscribers: 1,
             objectives: "delivered: \">= 99.9 %\", achieved: \">= 99 %\", publish_p99: \"< 50 ms\"".into(),
+            further: String::new(),
         }
     }
 }
@@ -57,14 +60,14 @@ impl Setup {
     }
 
     fn outcome_until(&self, seed: u64, stop: Arc<AtomicBool>) -> Outcome {
-        let Setup { stations, more, faults, load: keys, qos, subscribers, objectives } = self;
+        let Setup { stations, more, faults, load: keys, qos, subscribers, objectives, further } = self;
         let profile = format!(
             "name: simulated\ntitle: laboratory\ncomponents: []\nsimulated:\n  stations: [ {stations} ]\n{more}  faults: [ {faults} ]\n"
         );
         let text = format!(
             "name: laboratory\nplatform: ./laboratory.yaml\nseed: {seed}\n\
              population: {{ devices: 50, subscribers: {subscribers} }}\nmqtt: {{ qos: {qos} }}\n\
-             load: {{ {keys} }}\nobjectives: {{ {objectives} }}\n"
+             load: {{ {keys} }}\nobjectives: {{ {objectives} }}\n{further}\n"
         );
         let profile = |_: &str| Ok(profile.clone());
         let environment = Environment { profile: &profile, variable: &|_| None };
@@ -95,6 +98,7 @@ pub enum Named {
     Generator,
     Receiver,
     Host,
+    PlannedFault,
     Unknown,
 }
 
@@ -110,6 +114,7 @@ pub fn named(level: &LevelSummary) -> Named {
             (Culprit::Generator, _) => Named::Generator,
             (Culprit::Receiver, _) => Named::Receiver,
             (Culprit::Host, _) => Named::Host,
+            (Culprit::PlannedFault, _) => Named::PlannedFault,
             (Culprit::Unknown, _) => Named::Unknown,
         },
     }

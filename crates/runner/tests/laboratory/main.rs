@@ -12,6 +12,7 @@ mod changes;
 mod commands;
 mod coverage;
 mod experiments;
+mod faults;
 mod kinds;
 mod laws;
 mod plans;

@@ -1,6 +1,6 @@
 //! The platform under test: its profile, where it is, what is spoken there.
 
-use super::{BalancerPlan, CommandPlan, QuotaPlan, RelayPlan, RolePlan};
+use super::{BalancerPlan, CommandPlan, FaultNeeds, QuotaPlan, RelayPlan, RolePlan};
 use crate::address::{Endpoint, Protocol};
 use crate::profile::{Component, Profile};
 use crate::secret::Secret;
@@ -28,6 +28,8 @@ pub struct PlatformPlan {
     pub balancers: Vec<BalancerPlan>,
     /// What components which the profile starts may use at most, by name.
     pub quotas: BTreeMap<String, QuotaPlan>,
+    /// What components that the profile starts have because of planned faults, by name.
+    pub needs: BTreeMap<String, FaultNeeds>,
     /// The processors that components which the profile starts may run on, by name; all that the platform has for the others.
     pub processors: BTreeMap<String, Vec<usize>>,
     /// Processes of a platform on this host that Plimsoll does not start itself.

@@ -83,6 +83,7 @@ pub(super) fn resolve(
         calibration,
         stop_after_missed: load.stop_after_missed,
         storm: None,
+        faults: Vec::new(),
         experiment: None,
         warm_up: load.warm_up.0,
         hold: load.hold.0,

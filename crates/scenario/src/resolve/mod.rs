@@ -8,6 +8,7 @@ mod connection;
 mod connections;
 mod engine;
 mod experiment;
+mod faults;
 mod feed;
 mod hiding;
 mod identities;
@@ -24,6 +25,7 @@ mod quotas;
 mod rate;
 mod relays;
 mod replicas;
+mod retry;
 mod running;
 mod schedule;
 mod search;
@@ -49,7 +51,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     }
     let feed = feed::read(&scenario.message, scenario.seed, context);
     let columns = feed.as_ref().map(|feed| feed.columns().to_vec()).unwrap_or_default();
-    let platform = platform::resolve(&mut scenario, &columns, context);
+    let mut platform = platform::resolve(&mut scenario, &columns, context);
     protocols::forget_inherited(&mut scenario, platform.as_ref(), context);
     protocols::check(&scenario, platform.as_ref(), context);
     let link = population::link(scenario.population.link, "population.link", context);
@@ -85,12 +87,15 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let storm = storm::resolve(&mut scenario.load, platform.as_ref(), context);
     let most_in_flight = (protocols::slice(protocol).most_in_flight)(&scenario).map(|(most, _)| most);
     let experiment = experiment::resolve(&scenario, platform.as_ref(), most_in_flight, context);
-    let load = load.map(|load| LoadPlan { storm, experiment, ..load });
+    let faults = faults::resolve(&mut scenario, platform.as_mut(), load.as_ref(), context);
+    let load = load.map(|load| LoadPlan { storm, experiment, faults, ..load });
     let load =
         load.map(
             |load| if experiment.is_some_and(|own| !own.with_levels) { load.without_levels() } else { load },
         );
     storm::check_offline(&scenario, context);
+    let acknowledged = mqtt.as_ref().is_some_and(|mqtt| mqtt.qos.level() > 0);
+    let retry = retry::resolve(scenario.retry.as_ref(), platform.as_ref(), acknowledged, context);
     let schedule = schedule::resolve(scenario.schedule.as_ref(), context);
     let northbound = northbound::resolve(scenario.northbound.as_ref(), platform.as_ref(), context);
     let cost = prices::resolve(scenario.prices.as_ref(), platform.as_ref(), context);
@@ -124,6 +129,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
         gateway,
         message: message?,
         load: load?,
+        retry,
         northbound,
         schedule,
         cost,

@@ -36,6 +36,7 @@ pub(super) fn resolve(
         let path = format!("objectives.{key}");
         let queries = scenario.northbound.is_some();
         let cannot = impossible(name, acknowledged, receivers, closed, queries);
+        let cannot = cannot.or(without_faults(name, scenario.faults.is_empty()));
         match cannot.or(out_of_place(name, connecting, idle)) {
             Some((message, help)) => context.error_with_help(&path, message, help),
             None => match (name, name.condition(text)) {
@@ -163,6 +164,14 @@ fn impossible(
         ));
     }
     None
+}
+
+/// Why there is nothing to recover from.
+fn without_faults(name: Name, none: bool) -> Option<(&'static str, &'static str)> {
+    (none && name == Name::Level(Subject::FaultRecovery)).then_some((
+        "without `faults` there is nothing to recover from",
+        "plan a fault, as with `faults: [{ kind: pause, at: 20s, for: 5s }]`, or remove the objective",
+    ))
 }
 
 /// Whether messages are acknowledged: by the protocol, by an answer of the platform's own, or by what a gateway's log tells.

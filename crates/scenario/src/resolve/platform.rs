@@ -106,6 +106,7 @@ pub(super) fn resolve(
         roles: plan,
         ports,
         relays,
+        needs: BTreeMap::new(),
         replicas,
         balancers,
         quotas,

@@ -115,7 +115,7 @@ impl JsonSchema for Lwm2mVersion {
 fn format(name: Name) -> &'static str {
     match name {
         Name::Level(Subject::Delivered | Subject::Achieved | Subject::Connected) => "ratio-condition",
-        Name::Level(Subject::Quantile(..) | Subject::Mean(_)) => "time-condition",
+        Name::Level(Subject::Quantile(..) | Subject::Mean(_) | Subject::FaultRecovery) => "time-condition",
         Name::LoadLine => "rate-condition",
     }
 }
@@ -136,6 +136,9 @@ fn description(name: Name) -> String {
             "Devices connected when the level ended / devices of the level. Default \">= 99.9 %\" where levels \
              connect devices."
                 .to_owned()
+        }
+        Name::Level(Subject::FaultRecovery) => {
+            "Time from the end of a fault until objectives are met again, the longest of a level's (docs/faults.md).".to_owned()
         }
         Name::Level(Subject::Quantile(Metric::PublishTime, 0.99)) => {
             "99th percentile of the publish time from due. Default \"< 50 ms\" at QoS 1 and 2.".to_owned()

@@ -276,6 +276,28 @@ fn wrong_files_are_told_with_place_and_remedy() {
         ("feed of a city", {
             with("message: { feed: { city: {} }, template: \"{marker} {feed:longitude}\" }\n")
         }),
+        ("faults", {
+            let faults = "[{ kind: pase, at: 3s, for: 1s }, { kind: delay, at: 3s, fro: 1s }]";
+            with(&format!("faults: {faults}\n"))
+        }),
+        ("faults that do not fit", {
+            let faults = "
+  - { kind: pause, at: 500ms, for: 1s }
+  - { kind: kill, component: brokr, at: 3s, for: 1s }
+  - { kind: restart, at: 3s, for: 1s }
+  - { kind: pause, at: 4s, for: 5500ms }
+  - { kind: cut, at: 5s }
+  - { kind: loss, at: 5s, for: 1s }
+  - { kind: processor, keep: 100 %, at: 6s, for: 1s, loss: 5 % }
+  - { kind: half_open, at: 7s, for: 1s, level: 9 }
+  - { kind: half_open, at: 7500ms, for: 1s }
+";
+            with(&format!("faults:{faults}"))
+        }),
+        ("retries", {
+            let retry = "{ attempts: 1, timeout: 0s, backoff: { from: 2s, to: 1s } }";
+            with(&format!("retry: {retry}\nmqtt: {{ qos: 0 }}\n"))
+        }),
         ("profile file", GOOD.replace("embedded", "./broken.yaml")),
     ] {
         insta::assert_snapshot!(name.replace(' ', "_"), told(&text));

@@ -178,6 +178,33 @@ fn a_storm_kills_the_component_that_devices_connect_to() {
 }
 
 #[test]
+fn faults_are_planned_in_the_order_of_time_and_the_platform_is_prepared() {
+    let faults = "
+faults:
+  - { kind: loss, loss: 5 %, at: 20s, for: 2s }
+  - { kind: processor, keep: 20 %, at: 5s, for: 3s, level: 1 }
+  - { kind: disk, size: 16 MiB, at: 12s, for: 1s }
+retry: { attempts: 4, timeout: 2s }
+mqtt: { qos: 1 }
+";
+    let plan = load(&(LEAST.to_owned() + faults)).unwrap();
+    let kinds: Vec<_> = plan.load.faults.iter().map(|fault| fault.fault.kind.name()).collect();
+    assert_eq!(kinds, ["processor", "disk", "loss"]);
+    assert!(plan.load.faults[0].is_in(1) && !plan.load.faults[0].is_in(2) && plan.load.faults[1].is_in(2));
+    assert_eq!(plan.load.faults[0].fault.component, "broker", "the one that devices connect to");
+    // A relay without faults of its own stands before it, and a folder that can be full.
+    assert_eq!(plan.platform.relays.len(), 1);
+    assert!(plan.platform.relays[0].options().is_empty());
+    let needs = plan.platform.needs["broker"];
+    assert!(needs.squeeze && needs.folder == Some(16 << 20));
+    assert_eq!(plan.retry.map(|retry| (retry.attempts, retry.timeout)), Some((4, Some(Nanos::from_secs(2)))));
+    insta::assert_snapshot!("facts_faults", facts(&plan));
+    let plain = load(LEAST).unwrap();
+    assert!(plain.load.faults.is_empty() && plain.platform.relays.is_empty() && plain.retry.is_none());
+    assert_eq!(plain.retries().pauses, plain.connection.reconnect, "what answers ask for");
+}
+
+#[test]
 fn a_relay_has_the_options_of_the_command() {
     let relay =
         "delay: 5ms, jitter: 1ms, rate: 1.5mbit, loss: 5 %, cut: { every: 1m, for: 2s }, half_open: 90s";
@@ -484,6 +511,19 @@ fn impossible_combinations_are_refused() {
         (LEAST, "load.storm={after: 5s, down: 1s, component: brokr}", "no component `brokr`"),
         (&attached, "load.storm={after: 5s, down: 1s}", "starts nothing that could be killed"),
         (&searched, "load.storm={after: 5s, down: 1s}", "a search has no storm"),
+        (
+            &attached,
+            "faults=[{kind: pause, at: 5s, for: 1s}]",
+            "starts nothing in which something could go wrong",
+        ),
+        (
+            &searched,
+            "faults=[{kind: pause, at: 5s, for: 1s}]",
+            "`faults` and `load.search` exclude each other",
+        ),
+        (LEAST, "faults=[{kind: disk, at: 5s, for: 1s}]", "needs `size`"),
+        (LEAST, "faults=[{kind: memory, limit: 1 kB, at: 5s, for: 1s}]", "1 MiB at least"),
+        (LEAST, "faults=[{kind: delay, delay: 2m, at: 5s, for: 1s}]", "one minute at most"),
         (&closed, "mqtt.offline=drop", "in the closed model a device waits"),
         (LEAST, "mqtt.offline=forget", "allowed here: buffer, drop, keep_latest"),
         (&connecting, "load.devices=[11]", "the population has 10"),

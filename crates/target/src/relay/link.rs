@@ -24,12 +24,27 @@ pub struct Network {
     pub loss: f64,
 }
 
+/// What a fault makes of a way for a time. The default is nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Disturbance {
+    /// By how much everything takes longer.
+    pub delay: Nanos,
+    /// What is added to that at most.
+    pub jitter: Nanos,
+    /// Bits a second in place of those of the network, where that has more.
+    pub rate: Option<u64>,
+    /// Share of the datagrams that get lost beside those that the network loses.
+    pub loss: f64,
+}
+
 /// One direction of a network, which all connections share.
 #[derive(Clone, Debug)]
 pub struct Link {
     network: Network,
     /// By how much everything takes longer that is sent from now on.
     longer: Nanos,
+    /// What a fault adds from now on.
+    disturbance: Disturbance,
     /// When what was sent so far has left the sender.
     free: Nanos,
     random: Random,
@@ -42,6 +57,7 @@ impl Link {
         Link {
             network,
             longer: Nanos::ZERO,
+            disturbance: Disturbance::default(),
             free: Nanos::ZERO,
             random: random(seed, &[JITTER_STREAM, direction]),
             losses: random(seed, &[LOSS_STREAM, direction]),
@@ -50,7 +66,13 @@ impl Link {
 
     /// Whether it loses the next datagram.
     pub fn loses(&mut self) -> bool {
-        self.network.loss > 0.0 && self.losses.fraction() < self.network.loss
+        let kept = (1.0 - self.network.loss) * (1.0 - self.disturbance.loss);
+        kept < 1.0 && self.losses.fraction() >= kept
+    }
+
+    /// What is sent from now on is disturbed so, and not as before.
+    pub fn disturb(&mut self, disturbance: Disturbance) {
+        self.disturbance = disturbance;
     }
 
     /// What is sent from now on takes longer by that than by its network.
@@ -66,7 +88,7 @@ impl Link {
     /// When bytes get there that are sent at `now`, no earlier than others before them: they wait until the link is free, leave
     /// it at its rate, and are delayed.
     pub fn arrival(&mut self, now: Nanos, bytes: usize) -> Nanos {
-        let left = match self.network.rate {
+        let left = match self.network.rate.into_iter().chain(self.disturbance.rate).min() {
             None => now,
             Some(rate) => {
                 let time = bytes as i128 * BITS * SECOND / i128::from(rate.max(1));
@@ -75,11 +97,12 @@ impl Link {
                 self.free
             }
         };
-        let jitter = match self.network.jitter.0 {
+        let jitter = match self.network.jitter.0.saturating_add(self.disturbance.jitter.0) {
             jitter @ 1.. => self.random.below(jitter.unsigned_abs().saturating_add(1)).cast_signed(),
             _ => 0,
         };
         let delay = self.network.delay.0.saturating_add(self.longer.0);
+        let delay = delay.saturating_add(self.disturbance.delay.0);
         Nanos(left.0.saturating_add(delay).saturating_add(jitter))
     }
 }
@@ -108,6 +131,22 @@ mod tests {
         // The standard error of a share of 10 % in 10,000 is 0.3 %.
         assert!((880..=1120).contains(&lost), "{lost}");
         assert!(!Link::new(Network::default(), 1, 0).loses());
+    }
+
+    #[test]
+    fn a_disturbed_link_is_slower_and_loses_more_until_it_is_over() {
+        let mut link = Link::new(Network { delay: MILLI, ..Network::default() }, 1, 0);
+        link.disturb(Disturbance {
+            delay: MILLI * 5,
+            rate: Some(8_000_000),
+            loss: 1.0,
+            ..Disturbance::default()
+        });
+        assert_eq!(link.arrival(Nanos::ZERO, 1000), MILLI * 7);
+        assert!(link.loses());
+        link.disturb(Disturbance::default());
+        assert_eq!(link.arrival(MILLI * 10, 1000), MILLI * 11);
+        assert!(!link.loses());
     }
 
     #[test]

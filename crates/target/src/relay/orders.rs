@@ -1,6 +1,9 @@
-//! Orders to a relay that runs: for a time, everything takes longer. An experiment gives them, in a line of text for each, as a
-//! datagram to a socket that is a file. Who gave an order hears of the delay that there was, once it is over.
+//! Orders to a relay that runs: for a time, everything takes longer, or a fault is there. An experiment or a schedule of faults gives
+//! them, in a line of text for each, as a datagram to a socket that is a file. Who gave an order hears of the delay that there was,
+//! or from when to when the fault was there, once it is over.
 
+use super::faults::{Fault, Faults, Kind};
+use super::link::Disturbance;
 use plimsoll_model::Nanos;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io;
@@ -44,6 +47,8 @@ pub struct Orders {
     socket: UnixDatagram,
     path: PathBuf,
     orders: Vec<Order>,
+    /// The faults that are not over.
+    pub faults: Faults,
 }
 
 impl Orders {
@@ -60,7 +65,7 @@ impl Orders {
         }
         let socket = UnixDatagram::bind(path)?;
         socket.set_nonblocking(true)?;
-        Ok(Orders { socket, path: path.to_owned(), orders: Vec::new() })
+        Ok(Orders { socket, path: path.to_owned(), orders: Vec::new(), faults: Faults::default() })
     }
 
     /// Asks epoll for them.
@@ -74,7 +79,14 @@ impl Orders {
         for _ in 0..READINGS {
             let Ok((count, by)) = self.socket.recv_from(&mut line) else { return };
             let text = line.get(..count).and_then(|line| std::str::from_utf8(line).ok());
-            if let Some((from, to, each_way)) = text.and_then(parse)
+            if let Some(fault) = text.and_then(parse_fault)
+                && fault.1 > now
+                && fault.1 - now < FURTHEST
+                && let Some(by) = by.as_pathname()
+            {
+                let (from, to, kind) = fault;
+                self.faults.add(Fault::new(kind, (from, to), by), MOST);
+            } else if let Some((from, to, each_way)) = text.and_then(parse)
                 && to > now
                 && to - now < FURTHEST
                 && self.orders.len() < MOST
@@ -117,6 +129,10 @@ impl Orders {
     /// Tells of the orders that are over: the mean delay as a multiple of the ordered one. It is 0 where nothing passed, and
     /// [`DOSE_OF_FULL`] where the relay did more than to delay.
     pub fn tell(&mut self, now: Nanos) {
+        for (line, path) in self.faults.take_over() {
+            // Who has gone does not want to know.
+            let _ = self.socket.send_to(line.as_bytes(), path);
+        }
         let is_over = |order: &mut Order| now > order.to + order.each_way;
         for order in self.orders.extract_if(.., is_over) {
             let mean = order.late.0 as f64 / order.passed.max(1) as f64;
@@ -147,6 +163,34 @@ fn parse(line: &str) -> Option<(Nanos, Nanos, Nanos)> {
     let time = |word: &str| word.parse().ok().filter(|time| (0..i64::MAX / 4).contains(time)).map(Nanos);
     let (from, to, length) = (time(from)?, time(to)?, time(length)?);
     (from < to && length > Nanos::ZERO && length <= LONGEST).then_some((from, to, length))
+}
+
+/// `cut FROM TO`, `half-open FROM TO`, `slow FROM TO DELAY JITTER`, `rate FROM TO BITS` or `lose FROM TO SHARE`, times as above.
+fn parse_fault(line: &str) -> Option<(Nanos, Nanos, Kind)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let time = |word: &str| word.parse().ok().filter(|time| (0..i64::MAX / 4).contains(time)).map(Nanos);
+    let (from, to, kind) = match words[..] {
+        ["cut", from, to] => (from, to, Kind::Cut),
+        ["half-open", from, to] => (from, to, Kind::HalfOpen),
+        ["slow", from, to, delay, jitter] => {
+            let (delay, jitter) = (time(delay)?, time(jitter)?);
+            if delay > LONGEST || jitter > LONGEST {
+                return None;
+            }
+            (from, to, Kind::Disturb(Disturbance { delay, jitter, ..Disturbance::default() }))
+        }
+        ["rate", from, to, bits] => {
+            let rate = Some(bits.parse().ok().filter(|bits| *bits > 0)?);
+            (from, to, Kind::Disturb(Disturbance { rate, ..Disturbance::default() }))
+        }
+        ["lose", from, to, share] => {
+            let loss = share.parse().ok().filter(|share| (0.0..=1.0).contains(share))?;
+            (from, to, Kind::Disturb(Disturbance { loss, ..Disturbance::default() }))
+        }
+        _ => return None,
+    };
+    let (from, to) = (time(from)?, time(to)?);
+    (from < to).then_some((from, to, kind))
 }
 
 #[cfg(test)]
@@ -216,6 +260,39 @@ mod tests {
         }
         orders.read(Nanos(1));
         assert_eq!(orders.orders.len(), 1);
+    }
+
+    #[test]
+    fn faults_are_ordered_in_words_of_their_own_and_told_when_they_are_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut orders = Orders::at(&dir.path().join("orders")).unwrap();
+        let own = UnixDatagram::bind(dir.path().join("told")).unwrap();
+        for line in [
+            "cut 1000000000 2000000000",
+            "cut 2 1",
+            "half-open 1",
+            "slow 1 2 3",
+            "slow 1 2 99999999999 0",
+            "rate 1 2 0",
+            "lose 1 2 1.5",
+            "lose 1 2 NaN",
+        ] {
+            own.send_to(line.as_bytes(), dir.path().join("orders")).unwrap();
+        }
+        orders.read(second(0));
+        assert_eq!(orders.faults.next(second(0)), Some(second(1)), "the others are no orders");
+        let begun = orders.faults.turn(second(1));
+        assert_eq!(
+            begun.iter().map(|(kind, begins)| (*kind, *begins)).collect::<Vec<_>>(),
+            [(Kind::Cut, true)]
+        );
+        assert!(orders.faults.is_cut() && orders.faults.turn(second(1)).is_empty());
+        let over = orders.faults.turn(Nanos::from_millis(2001));
+        assert_eq!(over, [(Kind::Cut, false)]);
+        orders.tell(Nanos::from_millis(2001));
+        let mut line = [0; 128];
+        let count = own.recv(&mut line).unwrap();
+        assert_eq!(&line[..count], b"fault 1000000000 1000000000 2001000000 by a relay before it");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The loop of a relay: who is connected, what is under way, which fault is due.
 
 use super::datagrams::{AT_FLOW, DATAGRAMS, Datagrams};
-use super::link::Link;
+use super::faults::Kind;
+use super::link::{Disturbance, Link};
 use super::orders::{ORDERS, Orders};
 use super::servers::Servers;
 use super::way::Way;
@@ -36,6 +37,8 @@ const SERVER: usize = 1;
 struct Pair {
     ends: [Option<Peer>; 2],
     ways: [Way; 2],
+    /// Whether a fault has made it half-open: what either end sends vanishes, and none sees the end of the other.
+    void: bool,
 }
 
 /// See the module.
@@ -47,6 +50,8 @@ pub struct Server {
     pairs: Slots<Pair>,
     datagrams: Datagrams,
     orders: Option<Orders>,
+    /// Where clients connect.
+    address: Option<SocketAddr>,
     /// When the next piece of a way gets to its end.
     timers: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     /// Pairs of which something changed.
@@ -58,7 +63,12 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(settings: Settings, datagrams: UdpSocket, orders: Option<Orders>) -> Server {
+    pub fn new(
+        settings: Settings,
+        address: Option<SocketAddr>,
+        datagrams: UdpSocket,
+        orders: Option<Orders>,
+    ) -> Server {
         let begin = monotonic();
         let link = |direction| Link::new(settings.network, settings.seed, direction);
         Server {
@@ -67,6 +77,7 @@ impl Server {
             pairs: Slots::default(),
             datagrams: Datagrams::new(datagrams, Servers::new(settings.to.clone())),
             orders,
+            address,
             servers: Servers::new(settings.to.clone()),
             timers: BinaryHeap::new(),
             dirty: BTreeSet::new(),
@@ -95,7 +106,8 @@ impl Server {
     pub fn turn(&mut self, epoll: &OwnedFd, door: &mut Door) -> Result<(), RelayError> {
         let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
         let faults = self.next_cut.into_iter().chain(self.next_half_open);
-        let next = timer.into_iter().chain(self.datagrams.next()).chain(faults).min();
+        let ordered = self.orders.as_ref().and_then(|orders| orders.faults.next(monotonic()));
+        let next = timer.into_iter().chain(self.datagrams.next()).chain(faults).chain(ordered).min();
         let wait = (next.unwrap_or(Nanos::MAX) - monotonic()).0.clamp(0, PATIENCE.0);
         let none = epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut ready = [none; 256];
@@ -134,8 +146,44 @@ impl Server {
             let now = monotonic();
             let longer = orders.delay(now);
             self.links.iter_mut().for_each(|link| link.delay_by(longer));
+            let changes = orders.faults.turn(now);
+            if let Some(address) = self.address {
+                orders.faults.lose_segments(address, self.totals.in_connections > 0);
+            }
             orders.tell(now);
+            changes.into_iter().for_each(|(kind, begins)| self.change(kind, begins));
         }
+    }
+
+    /// A fault begins or ends.
+    fn change(&mut self, kind: Kind, begins: bool) {
+        match kind {
+            Kind::Cut if begins => self.reset_all(),
+            Kind::HalfOpen if begins => {
+                for (id, pair) in self.pairs.iter_mut() {
+                    self.totals.broken += u64::from(!pair.void);
+                    (pair.void, pair.ways) = (true, Default::default());
+                    self.dirty.insert(id);
+                }
+                self.datagrams.clear(&mut self.totals);
+            }
+            Kind::Cut | Kind::HalfOpen => {}
+            Kind::Disturb(disturbance) => {
+                let disturbance = if begins { disturbance } else { Disturbance::default() };
+                self.links.iter_mut().for_each(|link| link.disturb(disturbance));
+            }
+        }
+    }
+
+    /// All connections are reset, and nothing is under way any more.
+    fn reset_all(&mut self) {
+        let ids: Vec<u64> = self.pairs.iter_mut().map(|(id, _)| id).collect();
+        for pair in ids.into_iter().filter_map(|id| self.pairs.remove(id)) {
+            self.totals.broken += 1;
+            pair.ends.into_iter().flatten().for_each(Peer::reset);
+        }
+        self.links.iter_mut().for_each(Link::clear);
+        self.datagrams.clear(&mut self.totals);
     }
 
     fn accept(&mut self, epoll: &OwnedFd, door: &mut Door) {
@@ -145,7 +193,15 @@ impl Server {
                 reset(stream);
                 continue;
             }
-            let id = self.pairs.insert(Pair::default());
+            let void = self.orders.as_ref().is_some_and(|orders| orders.faults.is_half_open());
+            let id = self.pairs.insert(Pair { void, ..Pair::default() });
+            if void {
+                match (Peer::new(stream, id, epoll), self.pairs.get_mut(id)) {
+                    (Ok(client), Some(pair)) => pair.ends[CLIENT] = Some(client),
+                    _ => drop(self.pairs.remove(id)),
+                }
+                continue;
+            }
             let to = self.servers.next();
             let connected = Peer::new(stream, id, epoll).and_then(|client| {
                 let to = to.ok_or(std::io::ErrorKind::AddrNotAvailable)?;
@@ -164,10 +220,12 @@ impl Server {
 
     /// Whether the network is cut at that time.
     fn is_cut(&self, now: Nanos) -> bool {
-        self.settings.cut.is_some_and(|cut| {
-            let since = (now - self.begin).0;
-            since >= cut.every.0 && since % cut.every.0.max(1) < cut.length.0
-        })
+        let by_order = self.orders.as_ref().is_some_and(|orders| orders.faults.is_cut());
+        by_order
+            || self.settings.cut.is_some_and(|cut| {
+                let since = (now - self.begin).0;
+                since >= cut.every.0 && since % cut.every.0.max(1) < cut.length.0
+            })
     }
 
     /// Does the faults that are due.
@@ -177,13 +235,7 @@ impl Server {
             && at <= now
         {
             self.next_cut = Some(at + cut.every);
-            let ids: Vec<u64> = self.pairs.iter_mut().map(|(id, _)| id).collect();
-            for pair in ids.into_iter().filter_map(|id| self.pairs.remove(id)) {
-                self.totals.broken += 1;
-                pair.ends.into_iter().flatten().for_each(Peer::reset);
-            }
-            self.links.iter_mut().for_each(Link::clear);
-            self.datagrams.clear(&mut self.totals);
+            self.reset_all();
         }
         if let (Some(at), Some(every)) = (self.next_half_open, self.settings.half_open)
             && at <= now
@@ -200,7 +252,8 @@ impl Server {
     /// Reads datagrams of clients, or those of the server in a flow.
     fn read_datagrams(&mut self, epoll: &OwnedFd, flow: Option<u64>) {
         let now = monotonic();
-        let is_cut = self.is_cut(now);
+        let half_open = self.orders.as_ref().is_some_and(|orders| orders.faults.is_half_open());
+        let is_cut = self.is_cut(now) || half_open;
         let [up, down] = &mut self.links;
         let (scratch, totals) = (&mut self.scratch, &mut self.totals);
         match flow {
@@ -217,7 +270,17 @@ impl Server {
         }
         let is_gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
         for _ in 0..READINGS {
-            let Some(Pair { ends, ways }) = self.pairs.get_mut(id) else { return };
+            let Some(Pair { ends, ways, void }) = self.pairs.get_mut(id) else { return };
+            if *void {
+                let Some(end) = &mut ends[side] else { return };
+                match end.read(&mut self.scratch) {
+                    Ok(Some(1..)) => continue,
+                    Ok(None) => return,
+                    // The other end does not learn of it.
+                    Ok(Some(0)) | Err(_) => ends[side] = None,
+                }
+                return;
+            }
             let is_half_open = ends[1 - side].is_none();
             let [up, down] = ways;
             let (way, back) = if side == CLIENT { (up, down) } else { (down, up) };
@@ -289,7 +352,14 @@ impl Pair {
     /// Hands to each end what its socket takes, and chooses what to wait for; whether the connection goes on. `bytes` counts what
     /// was handed over, by the way that it came.
     fn go_on(&mut self, epoll: &OwnedFd, bytes: &mut [u64; 2]) -> bool {
-        let Pair { ends: [client, server], ways: [up, down] } = self;
+        if self.void {
+            // What an end cannot be waited for tells with its next reading.
+            for end in self.ends.iter_mut().flatten() {
+                let _ = end.watch(epoll, true, false);
+            }
+            return self.ends.iter().any(Option::is_some);
+        }
+        let Pair { ends: [client, server], ways: [up, down], .. } = self;
         let [to_server, to_client] = bytes;
         hand_over(server, up, to_server);
         hand_over(client, down, to_client);

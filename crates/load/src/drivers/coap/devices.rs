@@ -6,19 +6,22 @@ use super::transfer::Order;
 use crate::driver::{Client, Event};
 use crate::share::Share;
 use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::RetryPlan;
+use plimsoll_stats::distribution::{Random, random};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// How often a message is sent again at most after an answer that asks for it.
-const MOST_TRIES: u32 = 10;
+/// Names the stream of random numbers that pauses are drawn from.
+const STREAM: u64 = 0x7061_7573_6573;
 
 /// See the module.
 pub struct Devices {
     share: Share,
     /// Most messages of a device under way at once.
     outstanding: u32,
-    /// The first pause before a message is sent again, and the longest.
-    pauses: (Nanos, Nanos),
+    /// How often and when a message is sent again after an answer that asks for it.
+    retries: RetryPlan,
+    random: Random,
     devices: Vec<Device>,
     /// Messages to be sent again after an answer that asks for it: when, which.
     to_repeat: BinaryHeap<Reverse<(Nanos, Order)>>,
@@ -48,11 +51,12 @@ enum Standing {
 
 impl Devices {
     /// So many of a share, none of them connected.
-    pub fn new(share: Share, owned: usize, outstanding: u32, pauses: (Nanos, Nanos)) -> Devices {
+    pub fn new(share: Share, owned: usize, outstanding: u32, (retries, seed): (RetryPlan, u64)) -> Devices {
         Devices {
             share,
             outstanding,
-            pauses,
+            retries,
+            random: random(seed, &[STREAM, u64::from(share.index)]),
             devices: (0..owned).map(|_| Device::default()).collect(),
             to_repeat: BinaryHeap::new(),
             dirty: Vec::new(),
@@ -152,8 +156,8 @@ impl Devices {
         let Order { device, sequence, tries, .. } = order;
         events.push(match refused {
             None => Event::Acknowledged { device, sequence, at },
-            Some((status, _)) if requests.is_to_be_repeated(status) && tries < MOST_TRIES => {
-                let pause = (self.pauses.0 * (1 << tries)).min(self.pauses.1);
+            Some((status, _)) if requests.is_to_be_repeated(status) && self.retries.goes_on(tries + 1) => {
+                let pause = self.retries.pause(tries + 1, self.random.fraction());
                 let order = Order { tries: tries + 1, after: status, since: at, ..order };
                 return self.to_repeat.push(Reverse((at + pause, order)));
             }

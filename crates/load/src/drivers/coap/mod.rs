@@ -167,7 +167,7 @@ impl CoapDriver {
             terms,
             requests,
             pauses: plan.connection.reconnect,
-            devices: Devices::new(share, owned, outstanding, plan.connection.reconnect),
+            devices: Devices::new(share, owned, outstanding, (plan.retries(), plan.seed)),
             sockets: (0..sockets).map(|_| DeviceSocket::new(plan.connection.reconnect.0)).collect(),
             places: Vec::new(),
             vacant: Vec::new(),

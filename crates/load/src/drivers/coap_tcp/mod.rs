@@ -113,7 +113,7 @@ impl CoapTcpDriver {
         let &DriverContext { ref plan, run, share, .. } = context;
         let pauses = plan.connection.reconnect;
         let random = random(plan.seed ^ u64::from(run.tag()), &[u64::from(share.index), STREAM]);
-        let devices = Devices::new(share, devices, outstanding, pauses);
+        let devices = Devices::new(share, devices, outstanding, (plan.retries(), plan.seed));
         Ok(CoapTcpDriver {
             io: StreamIo::new(context, &plan.connection.transport, READ_SIZE)?,
             share,

@@ -1,7 +1,7 @@
 //! One connection to the platform: at most one request under way on it.
 
 use super::Io;
-use super::outcome::{MOST_TRIES, Outcome};
+use super::outcome::Outcome;
 use crate::driver::{Client, Event};
 use crate::drivers::socket::Interest;
 use crate::drivers::stream::{Backoff, Stream};
@@ -12,6 +12,9 @@ use rustix::event::epoll::EventFlags;
 
 /// Largest answer that is taken; a longer one is a lie or an attack.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
+/// What stands for the status of an answer where there was none: the connection was lost, or it did not come in time.
+const LOST: u16 = 0;
+const TIMED_OUT: u16 = 1;
 /// The status of a request whose credentials are not accepted (RFC 9110 section 15.5.2).
 const UNAUTHORIZED: u16 = 401;
 
@@ -432,6 +435,7 @@ impl Connection {
                 match self.current.as_ref().map(|current| current.give_up_at) {
                     Some(at) if at <= now => {
                         let reason = format!("no answer within {}", io.timeout);
+                        self.repeat_lost(TIMED_OUT, now, io, events);
                         self.lost(slot, reason, io, events);
                     }
                     Some(at) => {
@@ -475,11 +479,13 @@ impl Connection {
 
     /// Puts the request under way aside to be sent again, where the profile wants that of a lost connection and the platform
     /// has a byte of it.
-    fn repeat_lost(&mut self, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {
+    fn repeat_lost(&mut self, status: u16, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {
         let written = self.written > 0;
         let repeats = |current: &mut UnderWay| {
             let begun = current.sent || written || current.message.tries > 0;
-            begun && current.message.tries < MOST_TRIES && io.requests.is_to_be_repeated_when_lost()
+            begun
+                && io.requests.retries().goes_on(current.message.tries + 1)
+                && io.requests.is_to_be_repeated_when_lost()
         };
         let Some(UnderWay { message, content, sent, .. }) = self.current.take_if(repeats) else { return };
         let Message { device, sequence, tries, .. } = message;
@@ -487,14 +493,14 @@ impl Connection {
             let packet = self.out.len() as u32;
             events.push(Event::Sent { device, sequence, at, content, packet });
         }
-        io.repeat(self.lane, message, 0, at);
+        io.repeat(self.lane, message, status, at);
     }
 
     /// The connection is no more: a request that was sent is given up, and it is opened again after a pause.
     fn lost(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
         let at = io.stream.clock.now();
         let was_ready = self.state == State::Ready;
-        self.repeat_lost(at, io, events);
+        self.repeat_lost(LOST, at, io, events);
         io.returned.extend(self.give_up(at, events).map(|message| (self.lane, message)));
         self.close();
         let refused = |device: u32| {

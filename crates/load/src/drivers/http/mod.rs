@@ -98,8 +98,7 @@ struct Io {
 impl Io {
     /// Puts a message aside to be sent again after that status, or 0 for a lost connection.
     fn repeat(&mut self, lane: u32, message: Message, status: u16, at: Nanos) {
-        let (first, longest) = self.stream.pauses;
-        let pause = (first * (1 << message.tries.min(10))).min(longest);
+        let pause = self.requests.retries().pause(message.tries + 1, self.random.fraction());
         let message = Message { tries: message.tries + 1, after: status, since: at, ..message };
         self.to_repeat.push(Reverse((at + pause, lane, message)));
     }
@@ -151,7 +150,7 @@ impl HttpDriver {
         let io = Io {
             stream: StreamIo::new(context, transport, READ_SIZE)?,
             requests,
-            timeout: plan.http.timeout,
+            timeout: plan.retry.and_then(|retry| retry.timeout).unwrap_or(plan.http.timeout),
             timers: Timers::new(),
             to_repeat: BinaryHeap::new(),
             returned: Vec::new(),

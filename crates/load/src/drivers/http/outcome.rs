@@ -4,9 +4,6 @@ use super::requests::Requests;
 use crate::drivers::words;
 use plimsoll_codec::http::Message;
 
-/// How often a message is sent again at most after an answer that asks for it.
-pub(super) const MOST_TRIES: u32 = 10;
-
 /// What an answer means for its message.
 pub(super) enum Outcome {
     /// The platform took it.
@@ -28,7 +25,7 @@ impl Outcome {
         if requests.is_success(code) {
             return Outcome::Taken;
         }
-        if requests.is_to_be_repeated(code) && tries < MOST_TRIES {
+        if requests.is_to_be_repeated(code) && requests.retries().goes_on(tries + 1) {
             return Outcome::ToRepeat;
         }
         let whither = match (code, answer.head.field("location")) {

@@ -4,7 +4,7 @@ use super::heads::Heads;
 use crate::content::Contents;
 use crate::run_context::{RunContext, View};
 use plimsoll_model::RunId;
-use plimsoll_scenario::plan::{Plan, RequestPlan};
+use plimsoll_scenario::plan::{Plan, RequestPlan, RetryPlan};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -13,6 +13,9 @@ pub struct Requests {
     heads: Heads,
     /// Whether the body is a device's message; else it is that of a query.
     says_message: bool,
+    retries: RetryPlan,
+    /// Whether devices send again by themselves.
+    retry: bool,
     contents: Contents,
     content: Vec<u8>,
     /// The generation of the access token in the request written last.
@@ -55,6 +58,8 @@ impl Requests {
         Ok(Requests {
             heads: Heads::new(plan, (host, is_secured), request),
             says_message: true,
+            retries: plan.retries(),
+            retry: plan.retry.is_some(),
             contents: Contents::new(plan, run).in_context(run_context),
             content: Vec::new(),
             generation: 0,
@@ -81,9 +86,14 @@ impl Requests {
         self.heads.plan().retry.contains(&status)
     }
 
-    /// Whether the message is to be sent again after its connection was lost without an answer.
+    /// How often and when a message is sent again.
+    pub fn retries(&self) -> &RetryPlan {
+        &self.retries
+    }
+
+    /// Whether the message is to be sent again after its connection was lost without an answer, or no answer came in time.
     pub fn is_to_be_repeated_when_lost(&self) -> bool {
-        self.heads.plan().retry_lost
+        self.heads.plan().retry_lost || self.retry && self.says_message
     }
 
     /// The generation of the access token in the request that was written last.

@@ -39,6 +39,8 @@ pub struct Connection {
     /// When CONNACK came.
     accepted: Option<Nanos>,
     last_write: Nanos,
+    /// When something came from the platform last.
+    last_read: Nanos,
     ping_sent: Option<Nanos>,
     /// The last message that was given to this connection.
     last: Option<u32>,
@@ -98,6 +100,7 @@ impl Connection {
             partial_lag: None,
             accepted: None,
             last_write: Nanos::ZERO,
+            last_read: Nanos::ZERO,
             ping_sent: None,
             last: None,
             asked: None,

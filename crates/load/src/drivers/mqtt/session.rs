@@ -381,6 +381,11 @@ impl Session {
         unanswered
     }
 
+    /// Whether something that was sent on this connection waits for its acknowledgement.
+    pub fn awaits_answers(&self) -> bool {
+        self.flight.len() > 0
+    }
+
     /// Whether the platform has begun the session anew, so that what was in flight is to be given up.
     pub fn begins(&self) -> bool {
         !self.resumed

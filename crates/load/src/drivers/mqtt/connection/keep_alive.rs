@@ -1,4 +1,5 @@
-//! Silence on a connection: asked whether the platform is there, and given up when it is not.
+//! Silence on a connection: asked whether the platform is there, and given up when it is not. Also who sends all the time hears
+//! nothing on a connection that is half-open; as other clients do, it asks where answers have not come for as long.
 
 use super::super::{Io, Timer};
 use super::Connection;
@@ -20,13 +21,16 @@ impl Connection {
             let reason = format!("PINGREQ was not answered within {}", now - sent);
             return self.failed(slot, reason, io, events);
         }
-        if now - self.last_write >= interval && self.ping_sent.is_none() {
+        // Who awaits nothing need not hear anything.
+        let heard = if self.session.awaits_answers() { self.last_read } else { now };
+        let last = self.last_write.min(heard);
+        if now - last >= interval && self.ping_sent.is_none() {
             self.ping_sent = Some(now);
             self.session.ping(self.out.bytes());
             self.send(slot, io, events);
             return self.schedule_keep_alive(slot, now, io);
         }
-        let next = self.ping_sent.unwrap_or(self.last_write);
+        let next = self.ping_sent.unwrap_or(last);
         self.schedule_keep_alive(slot, next.max(now - interval + Nanos(1)), io);
     }
 }

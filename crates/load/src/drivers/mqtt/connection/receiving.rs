@@ -34,6 +34,7 @@ impl Connection {
                 }
                 Ok(Some(reading)) => {
                     let read_at = io.stream.clock.now();
+                    self.last_read = read_at;
                     // A subscriber that works has the bytes when it reads them.
                     let works = io.work > Nanos::ZERO && matches!(self.client, Client::Subscriber(_));
                     let (at, lag) = if works {

@@ -1,0 +1,150 @@
+//! Planned faults of a level: from when to when each was there, what became of messages before, during and after it, and whether
+//! the platform recovered.
+
+mod phase;
+mod recovery;
+
+pub use phase::PhaseSummary;
+pub use recovery::{Outcome, RecoverySummary};
+
+use crate::level::LevelSummary;
+use crate::objective::Standing;
+use phase::Phases;
+use plimsoll_model::Nanos;
+use plimsoll_model::fault::FaultRecord;
+use plimsoll_model::objective::Objective;
+use plimsoll_model::record::{LevelRecord, Terms};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A planned fault, and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct FaultSummary {
+    /// What went wrong, as the scenario calls it.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub kind: &'static str,
+    /// The component that had the fault, or to which the way leads.
+    pub component: String,
+    /// What happened, for people.
+    pub what: String,
+    /// From when to when it was planned, in seconds from the beginning of the hold.
+    pub planned: [f64; 2],
+    /// From when to when it was there in fact; null where it was not there.
+    pub actual: Option<[f64; 2]>,
+    /// By which means, for people.
+    pub means: String,
+    /// Why it could not be done as planned, for people; null where it was.
+    pub failed: Option<String>,
+    /// Whether and when the platform met its objectives again.
+    pub recovery: RecoverySummary,
+    /// The samples before it: since the hold began, or since the recovery from the fault before.
+    pub before: PhaseSummary,
+    /// The samples in which it was there.
+    pub during: PhaseSummary,
+    /// The samples after it in which the platform had not recovered; null where there were none.
+    pub recovering: Option<PhaseSummary>,
+    /// The samples from the recovery on, up to the next fault; null where there were none.
+    pub after: Option<PhaseSummary>,
+}
+
+/// The planned faults of a level, in the order of time.
+pub fn of(record: &LevelRecord, terms: &Terms) -> Vec<FaultSummary> {
+    let Some(end) = &record.end else { return Vec::new() };
+    let done = end.faults.iter().chain(std::iter::repeat(&UNKNOWN));
+    let mut all = Vec::new();
+    let mut begin = 0;
+    for (place, (planned, done)) in record.start.faults.iter().zip(done).enumerate() {
+        let next = record.start.faults.get(place + 1);
+        let until = next.map_or(record.samples.len(), |next| sample_at(record, next.at));
+        let span = done
+            .span()
+            .map(|(began, ended)| (began - record.start.hold_start, ended - record.start.hold_start));
+        let span_or_plan = span.unwrap_or((planned.at, planned.end()));
+        let phases = Phases::of(record, begin, span_or_plan, until);
+        let (recovery, recovered) = recovery::of(record, terms, &phases, span);
+        let of = |range: std::ops::Range<usize>| PhaseSummary::of(record, terms, range);
+        let recovered_at = recovered.unwrap_or(until).max(phases.during.end);
+        all.push(FaultSummary {
+            kind: planned.kind.name(),
+            component: planned.component.clone(),
+            what: planned.to_string(),
+            planned: seconds((planned.at, planned.end())),
+            actual: span.map(seconds),
+            means: done.means.clone(),
+            failed: done.failed.clone().or_else(|| span.is_none().then(|| UNTOLD.to_owned())),
+            recovery,
+            before: of(phases.before.clone()),
+            during: of(phases.during.clone()),
+            recovering: Some(phases.during.end..recovered_at).filter(|range| !range.is_empty()).map(of),
+            after: Some(recovered_at..until).filter(|range| !range.is_empty()).map(of),
+        });
+        begin = recovered_at;
+    }
+    all
+}
+
+/// Of a fault of which nobody has told.
+static UNKNOWN: FaultRecord = FaultRecord { began: None, ended: None, means: String::new(), failed: None };
+
+/// The same for people.
+const UNTOLD: &str = "nobody has reported that it happened";
+
+/// The sample in which a time of the hold lies.
+fn sample_at(record: &LevelRecord, at: Nanos) -> usize {
+    let samples = record.samples.len();
+    (0..samples).find(|sample| record.start.sample_begin(sample + 1) > at).unwrap_or(samples)
+}
+
+fn seconds((from, to): (Nanos, Nanos)) -> [f64; 2] {
+    [from.as_secs_f64(), to.as_secs_f64()]
+}
+
+impl FaultSummary {
+    /// In a line, for people: what happened, and whether the platform recovered.
+    pub fn in_words(&self) -> String {
+        let Some([from, to]) = self.actual else {
+            return format!("{}: not done: {}", self.what, self.failed.as_deref().unwrap_or(UNTOLD));
+        };
+        format!("{} from {from:.2} s to {to:.2} s: {}", self.what, self.recovery.in_words())
+    }
+
+    /// Whether the platform met its objectives apart from it: none was missed before it, nor after the recovery from it.
+    pub fn alone_missed(&self) -> bool {
+        let is_fine = |phase: &PhaseSummary| phase.verdict != crate::level::LevelVerdict::Missed;
+        let recovered = matches!(self.recovery.outcome, Outcome::Recovered | Outcome::Undisturbed);
+        recovered && is_fine(&self.before) && self.after.as_ref().is_some_and(is_fine)
+    }
+}
+
+/// The longest recovery from the faults of a level, in seconds; `None` where there was none, or not from all of them.
+pub fn longest_recovery(level: &LevelSummary) -> Option<f64> {
+    let all: Option<Vec<f64>> = level.faults.iter().map(|fault| fault.recovery.from_end).collect();
+    all?.into_iter().reduce(f64::max)
+}
+
+/// Judges an objective on recovery. A level without faults meets it; one that did not recover misses it.
+pub(crate) fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
+    let mut open = None;
+    for fault in &level.faults {
+        let told = || format!("{objective}: {}", fault.in_words());
+        match (fault.recovery.outcome, fault.recovery.from_end) {
+            (_, Some(took)) if objective.comparison.holds(took, objective.bound) => {}
+            (_, Some(took)) => {
+                let took = objective.subject.show(took);
+                return Standing::Missed(format!(
+                    "{} {took} (objective {objective}): {}",
+                    objective.key(),
+                    fault.what
+                ));
+            }
+            (Outcome::NotRecovered | Outcome::Metastable, None) => return Standing::Missed(told()),
+            (_, None) => open = open.or_else(|| Some(told())),
+        }
+    }
+    open.map_or(Standing::Met, Standing::Undecided)
+}
+
+#[cfg(test)]
+mod tests;
