@@ -186,7 +186,12 @@ fn judge(bench: &Bench, seed: u64, score: &mut Score) {
         let mut right = |is_right: bool, counter: fn(&mut Score) -> &mut u32, what: &str| {
             *counter(score) += u32::from(is_right);
             if !is_right {
-                score.wrong.push(format!("seed {seed}, {what}: {planted:?}, found {found}"));
+                let (per, gaps, rate) = (planted.per, planted.gaps, planted.rate);
+                let was = format!("{gaps:?} per {per:?}, {rate:.4}/s, {:?}", planted.sizes);
+                let arrivals = ["law", "parameter", "per", "p"].map(|key| found["arrivals"][key].to_string());
+                let is =
+                    format!("{}, {}, {}", arrivals.join(" "), found["rate_interval"], found["sizes"]["kind"]);
+                score.wrong.push(format!("seed {seed}, {what}: {was}; found {is}"));
             }
         };
         let [lo, hi] = [0, 1].map(|end| found["rate_interval"][end].as_f64().unwrap());
