@@ -51,8 +51,8 @@ pub struct FaultSummary {
 
 /// The planned faults of a level, in the order of time.
 pub fn of(record: &LevelRecord, terms: &Terms) -> Vec<FaultSummary> {
-    let Some(end) = &record.end else { return Vec::new() };
-    let done = end.faults.iter().chain(std::iter::repeat(&UNKNOWN));
+    let Some(level_end) = &record.end else { return Vec::new() };
+    let done = level_end.faults.iter().chain(std::iter::repeat(&UNKNOWN));
     let mut all = Vec::new();
     let mut begin = 0;
     for (place, (planned, done)) in record.start.faults.iter().zip(done).enumerate() {
@@ -65,7 +65,12 @@ pub fn of(record: &LevelRecord, terms: &Terms) -> Vec<FaultSummary> {
         let phases = Phases::of(record, begin, span_or_plan, until);
         let (recovery, recovered) = recovery::of(record, terms, &phases, span);
         let of = |range: std::ops::Range<usize>| PhaseSummary::of(record, terms, range);
-        let recovered_at = recovered.unwrap_or(until).max(phases.during.end);
+        let end = phases.during.end;
+        // Where nobody can say, nothing is said to be recovering either.
+        let is_known = recovery.outcome != Outcome::Unknown;
+        let recovered_at = recovered.unwrap_or(if is_known { until } else { end }).max(end);
+        // What follows from a platform that had not recovered, its own samples say.
+        let next_begin = recovered.unwrap_or(end).max(end);
         all.push(FaultSummary {
             kind: planned.kind.name(),
             component: planned.component.clone(),
@@ -77,10 +82,10 @@ pub fn of(record: &LevelRecord, terms: &Terms) -> Vec<FaultSummary> {
             recovery,
             before: of(phases.before.clone()),
             during: of(phases.during.clone()),
-            recovering: Some(phases.during.end..recovered_at).filter(|range| !range.is_empty()).map(of),
+            recovering: Some(end..recovered_at).filter(|range| !range.is_empty()).map(of),
             after: Some(recovered_at..until).filter(|range| !range.is_empty()).map(of),
         });
-        begin = recovered_at;
+        begin = next_begin;
     }
     all
 }

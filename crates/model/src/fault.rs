@@ -120,7 +120,10 @@ impl fmt::Display for PlannedFault {
             FaultKind::Processor { keep } => {
                 write!(f, "{name} keeps {} of its processor time", percent(keep))
             }
-            FaultKind::Memory { limit } => write!(f, "each process of {name} may have {limit} bytes of data"),
+            FaultKind::Memory { limit } => {
+                let limit = in_units(limit, &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1, "bytes")]);
+                write!(f, "each process of {name} may have {limit} of data")
+            }
             FaultKind::Disk { .. } => write!(f, "the folder of {name} is full"),
             FaultKind::Cut => write!(f, "connections to {name} are cut"),
             FaultKind::HalfOpen => write!(f, "connections to {name} are half-open"),
@@ -130,12 +133,21 @@ impl fmt::Display for PlannedFault {
             FaultKind::Delay { delay, jitter } => {
                 write!(f, "the way to {name} takes {delay} and up to {jitter} longer, each way")
             }
-            FaultKind::Rate { bits } => write!(f, "the way to {name} carries {bits} bit/s, each way"),
+            FaultKind::Rate { bits } => {
+                let bits = in_units(bits, &[(1_000_000, "Mbit"), (1_000, "kbit"), (1, "bit")]);
+                write!(f, "the way to {name} carries {bits}/s, each way")
+            }
             FaultKind::Loss { share } => {
                 write!(f, "the way to {name} loses {} of the packets", percent(share))
             }
         }
     }
+}
+
+/// A number in the first of those units of which it is a whole number.
+fn in_units(number: u64, units: &[(u64, &str)]) -> String {
+    let unit = units.iter().find(|(size, _)| number % size == 0);
+    unit.map_or(number.to_string(), |(size, name)| format!("{} {name}", number / size))
 }
 
 fn percent(share: f64) -> String {
@@ -176,6 +188,11 @@ mod tests {
                 .to_string()
         };
         assert_eq!(fault(FaultKind::Loss { share: 0.05 }), "the way to broker loses 5 % of the packets");
+        assert_eq!(
+            fault(FaultKind::Rate { bits: 200_000 }),
+            "the way to broker carries 200 kbit/s, each way"
+        );
+        assert!(fault(FaultKind::Memory { limit: 64 << 20 }).ends_with("may have 64 MiB of data"));
         assert_eq!(fault(FaultKind::Processor { keep: 0.2 }), "broker keeps 20 % of its processor time");
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use plimsoll_model::experiment::{ExperimentLevel, Stage};
+use plimsoll_model::fault::{FaultKind, FaultRecord, PlannedFault};
 use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::{
     ComponentUsage, LevelEnd, LevelStart, Measurement, Provenance, RunEnd, SamplePart, Terms, ThreadUsage,
@@ -46,7 +47,12 @@ fn level_start() -> LevelStart {
         put_together: None,
         cut: None,
         experiment: None,
-        faults: Vec::new(),
+        faults: vec![PlannedFault {
+            component: "broker".into(),
+            kind: FaultKind::Delay { delay: Nanos(3), jitter: Nanos(1) },
+            at: Nanos(2),
+            length: Nanos(4),
+        }],
     }
 }
 
@@ -118,7 +124,8 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
         rss: 5,
         descriptors: Some(6),
     };
-    let end = LevelEnd { index: 0, incident: Some("x".into()), ..LevelEnd::default() };
+    let fault = FaultRecord { began: Some(Nanos(7)), failed: Some("y".into()), ..FaultRecord::default() };
+    let end = LevelEnd { index: 0, incident: Some("x".into()), faults: vec![fault], ..LevelEnd::default() };
     let rest = [
         Measurement::Thread(thread),
         Measurement::Component(component.clone()),

@@ -1,10 +1,10 @@
 //! Whether the platform recovered from a fault, and when: by the first of several samples in a row that meet the objectives.
 
 use super::phase::Phases;
-use crate::censored;
 use crate::censored::NEVER;
+use crate::{censored, validity};
 use plimsoll_model::objective::{Comparison, Objective, Subject};
-use plimsoll_model::record::{LevelRecord, Terms};
+use plimsoll_model::record::{LevelRecord, SampleRecord, Terms};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -37,7 +37,8 @@ pub struct RecoverySummary {
     pub from_end: Option<f64>,
     /// The same from the beginning of the fault; 0 where no sample missed an objective.
     pub from_start: Option<f64>,
-    /// The length of a sample, in seconds: objectives were met again up to so long before.
+    /// Objectives may have been met again up to so many seconds before: the length of a sample, and of those before it in which our
+    /// generator was late, so that nobody can say.
     pub resolution: f64,
     /// Why that is the outcome, for people.
     pub why: String,
@@ -67,9 +68,10 @@ impl RecoverySummary {
     pub fn in_words(&self) -> String {
         match (self.outcome, self.from_end) {
             (Outcome::Undisturbed, _) => "no sample missed an objective".to_owned(),
-            (Outcome::Recovered, Some(from_end)) => {
-                format!("recovered {from_end:.2} s after its end, to {:.2} s", self.resolution)
-            }
+            (Outcome::Recovered, Some(from_end)) => match from_end {
+                0.0 => format!("recovered within {:.2} s of its end", self.resolution),
+                _ => format!("recovered {from_end:.2} s after its end (exact to {:.2} s)", self.resolution),
+            },
             (Outcome::Recovering, _) => format!("not recovered when the level ended: {}", self.why),
             (Outcome::NotRecovered, _) => format!("not recovered: {}", self.why),
             (Outcome::Metastable, _) => format!("metastable failure: {}", self.why),
@@ -102,6 +104,7 @@ pub(super) fn of(
         judged(phases.before.clone()).fold((0, 0), |(met, all), own| (met + usize::from(own), all + 1));
     if ((all - met) as f64) > MISSED_BEFORE * f64::from(u32::try_from(all).unwrap_or(u32::MAX)) || all == 0 {
         let why = format!("{} of the {all} samples before it missed an objective, too", all - met);
+        let why = if all == 0 { "in the samples before it, our generator was late".to_owned() } else { why };
         return unknown(&why);
     }
     // The sample in which it ends may already show the platform as it was.
@@ -130,6 +133,10 @@ pub(super) fn of(
         };
     };
     let begin = record.start.sample_begin(sample);
+    let passed_over =
+        (phases.during.start..sample).rev().take_while(|before| tests.meets(*before).is_none()).count();
+    let resolution = resolution * (1 + passed_over) as f64;
+    let told = |outcome, why| RecoverySummary { resolution, ..told(outcome, why) };
     let since = |time: Nanos| Some((begin - time).as_secs_f64().max(0.0));
     let why = format!("{IN_A_ROW} samples in a row met the objectives");
     let summary = if disturbed {
@@ -235,6 +242,8 @@ fn falls(record: &LevelRecord, terms: &Terms, samples: &Range<usize>) -> bool {
 /// What is tested in each sample: objectives on deliveries, and on quantiles of times.
 struct Tests<'a> {
     all: Vec<Test<'a>>,
+    /// Of each sample, whether our generator was late: such a one says nothing of the platform.
+    late: Vec<bool>,
 }
 
 struct Test<'a> {
@@ -264,15 +273,28 @@ impl<'a> Tests<'a> {
             };
             Some(Test { objective, record, owed: censored::owed_of_all(record, terms, metric) })
         };
-        Tests { all: terms.objectives.level.iter().filter_map(test).collect() }
+        // The bounds by which a level is valid.
+        let bound = Nanos::from_secs_f64(validity::bound(terms, record.seconds()).min(1e6));
+        let allowed = 1.0 - validity::quantile(terms);
+        let is_late = |sample: &Option<SampleRecord>| {
+            let lateness = sample.as_ref().and_then(|sample| sample.histograms.get(&Metric::Lateness));
+            lateness.is_some_and(|seen| seen.count_above(bound) as f64 > seen.count() as f64 * allowed + 1.0)
+        };
+        Tests {
+            all: terms.objectives.level.iter().filter_map(test).collect(),
+            late: record.samples.iter().map(is_late).collect(),
+        }
     }
 
     fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Whether a sample meets all of them; `None` where nothing was owed in it.
+    /// Whether a sample meets all of them; `None` where nothing was owed in it, or our generator was late.
     fn meets(&self, sample: usize) -> Option<bool> {
+        if self.late.get(sample).copied().unwrap_or(false) {
+            return None;
+        }
         let judged = self.all.iter().filter_map(|test| test.meets(sample));
         judged.reduce(|one, other| one && other)
     }

@@ -202,3 +202,29 @@ fn an_objective_on_recovery_looks_at_the_longest_and_at_who_did_not() {
     assert!(matches!(judged(&never[..12], vec![planned(4000, 2000)]), Standing::Undecided(_)));
     assert_eq!(judge(&objective, &LevelSummary::default()), Standing::Met);
 }
+
+#[test]
+fn samples_in_which_our_generator_was_late_say_nothing_of_the_platform() {
+    let mut samples: Vec<_> = (0..14).map(|at| sample(MILLI * if at == 4 { 900 } else { 5 }, 0)).collect();
+    // We are late in the two samples after the fault, and in one long before it.
+    for at in [1, 6, 7] {
+        samples[at] = sample(MILLI * 900, 0);
+        let mut late = Histogram::new();
+        late.record_n(MILLI * 800, 50);
+        late.record_n(Nanos(1), 50);
+        samples[at].as_mut().unwrap().histograms.insert(Metric::Lateness, late);
+    }
+    samples[5] = sample(MILLI * 900, 0);
+    let found = &of(&level(samples, vec![planned(4000, 1000)], Nanos::ZERO), &terms())[0];
+    assert_eq!((found.recovery.outcome, found.recovery.from_end), (Outcome::Recovered, Some(3.0)));
+    assert_eq!(found.recovery.resolution, 3.0, "the platform may have recovered right after the missed one");
+}
+
+#[test]
+fn what_is_not_known_of_one_fault_does_not_keep_the_next_from_being_judged() {
+    let times = [900, 900, 900, 900, 900, 5, 5, 5, 5, 900, 900, 5, 5, 5, 5];
+    let found = outcome(&times, vec![planned(3000, 1000), planned(9000, 1000)]);
+    let outcomes: Vec<Outcome> = found.iter().map(|fault| fault.recovery.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Unknown, Outcome::Recovered]);
+    assert!(found[0].recovering.is_none() && found[0].after.is_some());
+}

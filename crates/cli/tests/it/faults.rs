@@ -1,6 +1,8 @@
 //! Planned faults of a real broker: each is there when it was planned, the platform recovers from it, and the ledger is exact.
 
 use crate::harness::{Bench, Finished, count};
+use crate::http_service::{Fault, HttpService};
+use crate::roles::PROFILE;
 use serde_json::Value;
 
 /// Twenty devices and a subscriber at Mosquitto, with faults in a hold of eight seconds. Nothing is demanded that a busy machine
@@ -112,6 +114,26 @@ fn a_message_that_is_sent_again_is_one_message() {
     assert!(causes.contains_key("no answer in time"), "{causes:?}");
     assert!(count(&level, "duplicated") > 0 && level["duplicates_legal"].is_string(), "{level:#}");
     assert_eq!((count(&level, "lost"), count(&level, "unsent")), (0, 0), "{level:#}");
+}
+
+#[test]
+fn over_http_a_request_without_an_answer_in_time_is_sent_again_and_counted_by_its_cause() {
+    let bench = Bench::beside_others();
+    bench.write("things.yaml", PROFILE);
+    let service = HttpService::start([(3, Fault::Silence), (6, Fault::Close), (9, Fault::Status(503))]);
+    let finished = bench.run(&format!(
+        "name: retries\nplatform: {{ profile: ./things.yaml, address: \"{}\", clean_up: true }}\n\
+         population: {{ devices: 4, subscribers: 1 }}\n\
+         load: {{ model: closed, in_flight: [1], hold: 3s, samples: 4, warm_up: 0s, drain: 2s }}\n\
+         retry: {{ attempts: 3, timeout: 300ms, backoff: {{ from: 10ms, to: 20ms }} }}\n\
+         objectives: {{ delivered: \">= 50 %\", publish_p99: null }}\n",
+        service.url()
+    ));
+    let level = finished.level(0);
+    let expected = serde_json::json!({ "503": 1, "connection lost": 1, "no answer in time": 1 });
+    assert_eq!(level["retries"], expected, "{level:#}");
+    assert_eq!(count(level, "acknowledged"), count(level, "sent"), "each of them came through: {level:#}");
+    assert!(level["duplicates_legal"].is_string());
 }
 
 /// What each kind needs beside the time, and whether every device notices it.

@@ -10,6 +10,7 @@ use plimsoll_analysis::level::LevelVerdict;
 use plimsoll_analysis::limits::{Limit, LimitKind};
 use plimsoll_analysis::summarize;
 use plimsoll_analysis::summary::Summary;
+use plimsoll_model::fault::{FaultKind, FaultRecord, PlannedFault};
 use plimsoll_model::record::{LevelOutages, RunEnd};
 use plimsoll_model::{Metric, Nanos, Verdict};
 
@@ -415,6 +416,39 @@ fn how_a_search_went_is_told_and_its_levels_need_not_rise() {
     ] {
         assert!(page.contains(part), "{part} is missing");
     }
+}
+
+#[test]
+fn a_planned_fault_is_told_with_its_recovery_and_its_ledger() {
+    let mut record = synthetic::record();
+    assert!(!bare(&record).contains("section id=\"faults\""));
+    let level = &mut record.levels[0];
+    let (at, length) = (Nanos::from_secs(4), Nanos::from_secs(1));
+    level.start.faults =
+        vec![PlannedFault { component: "broker".into(), kind: FaultKind::Pause, at, length }];
+    let span = (level.start.hold_start + at, level.start.hold_start + at + length);
+    level.end.as_mut().unwrap().faults = vec![FaultRecord {
+        began: Some(span.0),
+        ended: Some(span.1),
+        means: "by SIGSTOP".into(),
+        failed: None,
+    }];
+    let sample = level.samples[4].as_mut().unwrap();
+    sample.counts.delivered -= 7;
+    keep("fault", &record);
+    let page = bare(&record);
+    for part in ["section id=\"faults\"", "broker is stopped", "by SIGSTOP", "recovered", "during", ">7</td>"]
+    {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    let summary = plimsoll_analysis::summarize(&record);
+    let told = crate::terminal::render(&summary, Detail::Short, Colour::Off);
+    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("broker is stopped from 4.00 s to 5.00 s: recovered within 1.00 s of its end"),
+        "{told}"
+    );
+    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn fault_in_words(load: &str, fault: &FaultSummary) -> String {
         lines.extend(wrapped(&format!("done {}", plain::line(&fault.means)), "    "));
     }
     lines.push(format!(
-        "    {:<10}{:>9}{:>9}{:>7}{:>7}{:>7}{:>7}{:>9}  {}",
+        "    {:<10}{:>9}{:>10}{:>7}{:>7}{:>7}{:>7}{:>9}  {}",
         "", "due", "delivered", "lost", "late", "dup.", "unsent", "pub p99", "verdict"
     ));
     let phases = [
@@ -42,7 +42,7 @@ fn row(name: &str, phase: &PhaseSummary) -> String {
     let [due, delivered, lost, late, duplicated, unsent] =
         [due, delivered, lost, late, duplicated, unsent].map(|number| count(*number as f64));
     format!(
-        "    {name:<10}{due:>9}{delivered:>9}{lost:>7}{late:>7}{duplicated:>7}{unsent:>7}{:>9}  {}",
+        "    {name:<10}{due:>9}{delivered:>10}{lost:>7}{late:>7}{duplicated:>7}{unsent:>7}{:>9}  {}",
         time(phase.publish_p99),
         phase.verdict.name()
     )
