@@ -27,10 +27,10 @@ const SECRETIVE: [&str; 6] = ["password", "passwd", "secret", "authorization", "
 
 The file has the scenario, its profile and its feeds. It has the summary, the
 report, and tables of the figures. It has the seed, versions, facts about the
-host, a text on methods for a paper, and instructions. It is a tar archive packed with gzip, and only its owner
-may read it. Secrets of the scenario are left out. If a profile or feed has
-words such as `password`, a note says so: look at it before you give the file
-away.")]
+host, a text on methods for a paper, and instructions. It is a tar archive
+packed with gzip, and only its owner may read it. Secrets of the scenario are
+left out. If a profile or feed has words such as `password`, a note says so:
+look at it before you give the file away.")]
 pub struct Bundle {
     #[command(flatten)]
     run: StoredRun,

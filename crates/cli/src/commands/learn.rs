@@ -24,9 +24,9 @@ use std::sync::atomic::Ordering;
   plimsoll run learned.yaml --set platform.address=mqtt://127.0.0.1:1883
 
 Reads what `plimsoll dissect` reads. It learns from what clients publish over
-MQTT, NATS and AMQP, and send by POST, PUT and PATCH over HTTP/1.1 and CoAP. It finds
-populations, devices, rates, laws of arrivals, sizes, topics or paths, QoS,
-subscribers, and the shape of the day. Contents are never copied, and names
+MQTT, NATS and AMQP, and send by POST, PUT and PATCH over HTTP/1.1 and CoAP. It
+finds populations, devices, rates, laws of arrivals, sizes, topics or paths,
+QoS, subscribers, and the shape of the day. Contents are never copied, and names
 that few devices share are replaced. What a scenario cannot say stands in its
 comments.
 
