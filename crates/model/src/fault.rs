@@ -146,7 +146,7 @@ impl fmt::Display for PlannedFault {
 
 /// A number in the first of those units of which it is a whole number.
 fn in_units(number: u64, units: &[(u64, &str)]) -> String {
-    let unit = units.iter().find(|(size, _)| number % size == 0);
+    let unit = units.iter().find(|(size, _)| number.is_multiple_of(*size));
     unit.map_or(number.to_string(), |(size, name)| format!("{} {name}", number / size))
 }
 

@@ -147,10 +147,11 @@ impl HttpDriver {
             let device = share.number(if shared { within } else { lane });
             Connection::new(lane, share.number(slot), device, pauses)
         });
+        let timeout = requests.timeout().unwrap_or(plan.http.timeout);
         let io = Io {
             stream: StreamIo::new(context, transport, READ_SIZE)?,
             requests,
-            timeout: plan.retry.and_then(|retry| retry.timeout).unwrap_or(plan.http.timeout),
+            timeout,
             timers: Timers::new(),
             to_repeat: BinaryHeap::new(),
             returned: Vec::new(),

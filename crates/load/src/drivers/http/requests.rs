@@ -3,7 +3,7 @@
 use super::heads::Heads;
 use crate::content::Contents;
 use crate::run_context::{RunContext, View};
-use plimsoll_model::RunId;
+use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Plan, RequestPlan, RetryPlan};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -84,6 +84,11 @@ impl Requests {
     /// Whether the message is to be sent again after an answer with that status.
     pub fn is_to_be_repeated(&self, status: u16) -> bool {
         self.heads.plan().retry.contains(&status)
+    }
+
+    /// After how long without an answer a message is to be sent again; `None` where devices do not by themselves, and of queries.
+    pub fn timeout(&self) -> Option<Nanos> {
+        self.retries.timeout.filter(|_| self.says_message)
     }
 
     /// How often and when a message is sent again.
