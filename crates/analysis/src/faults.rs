@@ -7,7 +7,7 @@ mod recovery;
 pub use phase::PhaseSummary;
 pub use recovery::{Outcome, RecoverySummary};
 
-use crate::level::LevelSummary;
+use crate::level::{LevelSummary, LevelVerdict};
 use crate::objective::Standing;
 use phase::Phases;
 use plimsoll_model::Nanos;
@@ -117,9 +117,16 @@ impl FaultSummary {
 
     /// Whether the platform met its objectives apart from it: none was missed before it, nor after the recovery from it.
     pub fn alone_missed(&self) -> bool {
-        let is_fine = |phase: &PhaseSummary| phase.verdict != crate::level::LevelVerdict::Missed;
+        let is_fine = |phase: &PhaseSummary| phase.verdict != LevelVerdict::Missed;
         let recovered = matches!(self.recovery.outcome, Outcome::Recovered | Outcome::Undisturbed);
         recovered && is_fine(&self.before) && self.after.as_ref().is_some_and(is_fine)
+    }
+}
+
+/// Takes back what a level that is invalid cannot say of recovery.
+pub(crate) fn judge_validity(level: &mut LevelSummary) {
+    if level.verdict == LevelVerdict::Invalid {
+        level.faults.iter_mut().for_each(|fault| fault.recovery.in_invalid());
     }
 }
 

@@ -55,6 +55,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
     seen.end(&mut level);
     let why_invalid = seen.generator(&mut level);
     verdict::judge(&mut level, record, terms, why_invalid);
+    faults::judge_validity(&mut level);
     name_who_robbed(&mut level, record, components);
     level
 }

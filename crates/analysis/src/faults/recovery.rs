@@ -40,6 +40,9 @@ pub struct RecoverySummary {
     /// Objectives may have been met again up to so many seconds before: the length of a sample, and of those before it in which our
     /// generator was late, so that nobody can say.
     pub resolution: f64,
+    /// Whether that is the longest that it can have taken, since the level is invalid: our generator, a receiver or the host may have
+    /// made it longer.
+    pub at_most: bool,
     /// Why that is the outcome, for people.
     pub why: String,
 }
@@ -64,12 +67,25 @@ pub enum Outcome {
 }
 
 impl RecoverySummary {
+    /// The same in a level that did not measure the platform: nobody says that it has not recovered.
+    pub(super) fn in_invalid(&mut self) {
+        match self.outcome {
+            Outcome::Recovered => self.at_most = true,
+            Outcome::Recovering | Outcome::NotRecovered | Outcome::Metastable => {
+                self.outcome = Outcome::Unknown;
+                self.why = format!("the level is invalid; {}", self.why);
+            }
+            Outcome::Undisturbed | Outcome::Unknown => {}
+        }
+    }
+
     /// For people.
     pub fn in_words(&self) -> String {
         match (self.outcome, self.from_end) {
             (Outcome::Undisturbed, _) => "no sample missed an objective".to_owned(),
             (Outcome::Recovered, Some(from_end)) => match from_end {
                 0.0 => format!("recovered within {:.2} s of its end", self.resolution),
+                _ if self.at_most => format!("recovered at most {from_end:.2} s after its end"),
                 _ => format!("recovered {from_end:.2} s after its end (exact to {:.2} s)", self.resolution),
             },
             (Outcome::Recovering, _) => format!("not recovered when the level ended: {}", self.why),
@@ -88,8 +104,14 @@ pub(super) fn of(
     span: Option<(Nanos, Nanos)>,
 ) -> (RecoverySummary, Option<usize>) {
     let resolution = record.start.sample_seconds(0);
-    let told =
-        |outcome, why: String| RecoverySummary { outcome, from_end: None, from_start: None, resolution, why };
+    let told = |outcome, why: String| RecoverySummary {
+        outcome,
+        from_end: None,
+        from_start: None,
+        resolution,
+        at_most: false,
+        why,
+    };
     let unknown = |why: &str| (told(Outcome::Unknown, why.to_owned()), None);
     let Some((began, ended)) = span else { return unknown("the fault was not there as planned") };
     let tests = Tests::of(record, terms);

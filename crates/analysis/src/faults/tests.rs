@@ -228,3 +228,19 @@ fn what_is_not_known_of_one_fault_does_not_keep_the_next_from_being_judged() {
     assert_eq!(outcomes, [Outcome::Unknown, Outcome::Recovered]);
     assert!(found[0].recovering.is_none() && found[0].after.is_some());
 }
+
+#[test]
+fn of_an_invalid_level_nobody_says_that_the_platform_did_not_recover() {
+    let of = |times: &[i64]| {
+        let faults = outcome(times, vec![planned(4000, 2000)]);
+        let mut level = LevelSummary { faults, verdict: LevelVerdict::Invalid, ..LevelSummary::default() };
+        judge_validity(&mut level);
+        level.faults.remove(0).recovery
+    };
+    let never: Vec<i64> = (0..30).map(|at| if at < 4 { 5 } else { 2000 }).collect();
+    let found = of(&never);
+    assert!(found.outcome == Outcome::Unknown && found.why.starts_with("the level is invalid"), "{found:?}");
+    let found = of(&[5, 5, 5, 5, 2000, 1000, 500, 5, 5, 5, 5]);
+    assert_eq!((found.outcome, found.at_most), (Outcome::Recovered, true));
+    assert!(found.in_words().starts_with("recovered at most 0.98 s after its end"), "{}", found.in_words());
+}

@@ -59,11 +59,15 @@ fn span(fault: &Value) -> [f64; 2] {
     [0, 1].map(|place| fault["actual"][place].as_f64().unwrap_or_else(|| panic!("{fault:#}")))
 }
 
-/// How long recovery took from the end of the fault, in seconds.
+/// The platform recovered within so many seconds of the end of the fault, as far as the host lets anybody say.
 #[track_caller]
-fn recovery(fault: &Value) -> f64 {
+fn assert_recovers_within(fault: &Value, level: &Value, most: f64) {
+    if level["validity"] != "valid" {
+        return;
+    }
     assert_eq!(fault["recovery"]["outcome"], "recovered", "{fault:#}");
-    fault["recovery"]["from_end"].as_f64().unwrap()
+    let took = fault["recovery"]["from_end"].as_f64().unwrap();
+    assert!(took < most, "{took} s: {fault:#}");
 }
 
 #[test]
@@ -73,7 +77,7 @@ fn a_broker_that_stands_still_for_a_second_recovers_and_loses_nothing() {
     let [from, to] = span(&fault);
     // Its guard stops it to a few milliseconds; a busy machine takes longer.
     assert!((1.99..2.5).contains(&from) && (2.9..3.6).contains(&to), "{fault:#}");
-    assert!(recovery(&fault) < 2.0, "{fault:#}");
+    assert_recovers_within(&fault, &level, 2.0);
     assert_eq!((count(&level, "lost"), count(&level, "unsent")), (0, 0), "{level:#}");
     assert!(run.stdout.contains("mosquitto is stopped from"), "{}", run.stdout);
 }
@@ -84,7 +88,7 @@ fn a_broker_that_is_killed_is_started_again_and_is_no_death() {
     let (fault, level) = only(&run);
     let [from, to] = span(&fault);
     assert!((2.0..2.6).contains(&from) && (3.0..3.9).contains(&to), "{fault:#}");
-    assert!(recovery(&fault) < 3.0, "{fault:#}");
+    assert_recovers_within(&fault, &level, 3.0);
     assert!(count(&level, "reconnects") >= 21, "{level:#}");
     assert_eq!(count(&fault["before"], "lost"), 0, "{fault:#}");
 }
@@ -95,7 +99,7 @@ fn connections_that_are_cut_come_back_through_the_relay() {
     let (fault, level) = only(&run);
     let [from, to] = span(&fault);
     assert!((1.99..2.5).contains(&from) && (2.9..3.6).contains(&to), "{fault:#}");
-    assert!(recovery(&fault) < 2.5, "{fault:#}");
+    assert_recovers_within(&fault, &level, 2.5);
     assert!(count(&level, "disconnected") >= 21 && count(&level, "reconnects") >= 21, "{level:#}");
     assert_eq!(count(&level["faults"][0]["before"], "disconnected"), 0, "{fault:#}");
 }
@@ -151,12 +155,13 @@ fn each_kind_of_fault_is_there_and_over_and_the_broker_recovers() {
         let text = scenario(fault) + "\n";
         let text = text.replace("mqtt: { qos: 1 }", "mqtt: { qos: 1, keep_alive: 1s }");
         let run = Bench::beside_others().run(&text);
-        let (found, _) = only(&run);
+        let (found, level) = only(&run);
         let [from, to] = span(&found);
         assert!((1.9..2.6).contains(&from) && to >= from, "{fault}: {found:#}");
         assert!(found["means"].as_str().unwrap().contains(means), "{fault}: {found:#}");
         let outcome = found["recovery"]["outcome"].as_str().unwrap();
-        assert!(["recovered", "undisturbed"].contains(&outcome), "{fault}: {found:#}");
+        let recovers = ["recovered", "undisturbed"].contains(&outcome);
+        assert!(recovers || level["validity"] != "valid", "{fault}: {found:#}");
     }
 }
 

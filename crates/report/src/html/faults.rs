@@ -31,6 +31,10 @@ pub fn body(summary: &Summary) -> Markup {
             let at = |place: usize| number_cell(fault.actual.map(|span| text::time(Some(span[place]))));
             let recovery = &fault.recovery;
             let shown = |time: Option<f64>| number_cell(time.map(|time| text::time(Some(time))));
+            let at_most = if recovery.at_most { "\u{2264} " } else { "" };
+            let took = |time: Option<f64>| {
+                number_cell(time.map(|time| format!("{at_most}{}", text::time(Some(time)))))
+            };
             html! {
                 tr {
                     td { (level::name(level)) }
@@ -38,8 +42,8 @@ pub fn body(summary: &Summary) -> Markup {
                     (at(0))
                     (at(1))
                     td { (outcome(fault)) }
-                    (shown(recovery.from_end))
-                    (shown(recovery.from_start))
+                    (took(recovery.from_end))
+                    (took(recovery.from_start))
                     (shown(Some(recovery.resolution)))
                     td.why { (how(fault)) }
                 }
