@@ -4,7 +4,7 @@
 use crate::usage;
 use plimsoll_model::record::{ComponentUsage, Gauge, LevelRecord, SampleRecord};
 use plimsoll_model::{Metric, Nanos};
-use plimsoll_stats::trend::{slope_interval, slope_interval_at};
+use plimsoll_stats::trend::{self, slope_interval_at};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,8 +15,9 @@ use std::ops::Range;
 const LONG: Nanos = Nanos::from_secs(300);
 /// The part of a hold that is left out at its beginning: heaps and caches are filled.
 const SETTLING: f64 = 0.25;
-/// Into so many equal parts the rest is divided at most, and at least; a quantity has its mean in each.
-const PARTS: usize = 24;
+/// Into so many equal parts the rest is divided at most, and at least. Of a stock the least value in each counts, which is what stays
+/// when garbage was collected; of times and shares the mean.
+const PARTS: usize = 20;
 const FEWEST: usize = 16;
 /// The chance that any quantity of a level is said to grow where none does.
 const ALARMS: f64 = 0.05;
@@ -121,8 +122,10 @@ fn soak(level: &LevelRecord, components: &[ComponentUsage], gauges: &[Gauge]) ->
     let mut series = of_components(components);
     series.extend(of_gauges(gauges));
     series.extend(of_samples(level));
-    let tested: Vec<(&Name, Tested)> =
-        series.iter().filter_map(|(name, values)| Some((name, Tested::of(values, &span)?))).collect();
+    let tested: Vec<(&Name, Tested)> = series
+        .iter()
+        .filter_map(|(name, values)| Some((name, Tested::of(values, &span, is_stock(name))?)))
+        .collect();
     let confidence = 1.0 - ALARMS / tested.len().max(1) as f64;
     let grew = tested.iter().filter_map(|(name, tested)| tested.growth(name, &span, confidence));
     (!tested.is_empty()).then(|| Soak {
@@ -202,47 +205,53 @@ fn lost(sample: &SampleRecord) -> Option<f64> {
         .then(|| expected.saturating_sub(counts.delivered + counts.superseded) as f64 / expected as f64)
 }
 
-/// The means of a quantity in equal parts of the tested time.
+fn is_stock((_, _, unit): &Name) -> bool {
+    matches!(*unit, "bytes" | "count")
+}
+
+/// A quantity in equal parts of the tested time.
 struct Tested {
     points: Values,
 }
 
 impl Tested {
     /// `None` where the quantity was not seen in each part.
-    fn of(values: &Values, span: &Range<f64>) -> Option<Tested> {
+    fn of(values: &Values, span: &Range<f64>, is_stock: bool) -> Option<Tested> {
         let values: Vec<&(f64, f64)> = values.iter().filter(|(at, _)| span.contains(at)).collect();
         // What is seen rarely, as by samples, has fewer parts.
         let parts = values.len().min(PARTS);
         let length = (span.end - span.start) / parts as f64;
-        let mut sums = vec![(0.0, 0.0, 0.0); parts];
+        let mut seen: Vec<Values> = vec![Vec::new(); parts];
         for (at, value) in values {
-            let place = ((at - span.start) / length).floor();
-            if let Some((times, sum, count)) = (place >= 0.0).then(|| sums.get_mut(place as usize)).flatten()
-            {
-                *times += at;
-                *sum += value;
-                *count += 1.0;
+            let place = ((at - span.start) / length) as usize;
+            if let Some(part) = seen.get_mut(place) {
+                part.push((*at, *value));
             }
         }
-        let mean =
-            |(times, sum, count): &(f64, f64, f64)| (*count > 0.0).then(|| (times / count, sum / count));
-        let points: Option<Values> = sums.iter().map(mean).collect();
+        let least = |part: &Values| part.iter().copied().min_by(|(_, one), (_, other)| one.total_cmp(other));
+        let mean = |part: &Values| {
+            let count = part.len() as f64;
+            let sum = |of: fn(&(f64, f64)) -> f64| part.iter().map(of).sum::<f64>() / count;
+            (count > 0.0).then(|| (sum(|(at, _)| *at), sum(|(_, value)| *value)))
+        };
+        let points: Option<Values> =
+            seen.iter().map(|part| if is_stock { least(part) } else { mean(part) }).collect();
         points.filter(|points| points.len() >= FEWEST).map(|points| Tested { points })
     }
 
-    /// Whether it surely rises over all, goes on to rise in the second half, and has risen by what matters.
+    /// Whether it surely rises over all, rises on in the second half, and has risen by what matters.
     fn growth(&self, (subject, quantity, unit): &Name, span: &Range<f64>, confidence: f64) -> Option<Growth> {
         let whole = slope_interval_at(&self.points, confidence).filter(|interval| interval.lo > 0.0)?;
         let slope = f64::midpoint(whole.lo, whole.hi);
         let (_, second) = self.points.split_at(self.points.len() / 2);
-        let late = slope_interval(second)?;
+        let late = trend::slope(second)?;
         let mean = self.points.iter().map(|(_, value)| value).sum::<f64>() / self.points.len() as f64;
         let least = match *unit {
             "bytes" => MATTERS.bytes,
             "count" => MATTERS.count,
             _ => mean * MATTERS.part,
         };
-        let is_steady = late.lo > 0.0 && f64::midpoint(late.lo, late.hi) >= slope * STEADY;
+        let is_steady = late >= slope * STEADY;
         let matters = slope * (span.end - span.start) >= least;
         (is_steady && matters).then(|| Growth {
             subject: subject.clone(),
