@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 """Repeats work A whole on one host, by Plimsoll: agents, broker and database that grow, and what each costs.
 
-    bench/work_a.py [--runs 3] [--quick] [--only NAME,...] [--hours HOURS] [--write]
+    bench/work_a.py [--form quick|middle|long] [--runs 3] [--only NAME,...] [--hours HOURS] [--write]
 
 The platform is the profile work-a-target: real agents before the NGSIv2 target and its document stores. Sizes are quotas, a
 twenty-fifth of a processor for each of the source. Runs go in turns: every configuration once, in an order that is shuffled, then
-again. A result is kept in docs/results/work-a/ as JSON, and what has one is not run again; delete the file to do so. `--hours` begins
-no run after that time. `--write` makes docs/results/work-a.md of all results. `--quick` holds levels for 3 to 5 s
-instead of 180 s, leaves out some configurations and the large messages, and takes about an hour. All of it takes some 30 hours, by
-an estimate. Nothing else should run meanwhile. Before:
-`cargo build --release`, `source scripts/peers`.
+again. A result is kept in docs/results/work-a/FORM/ as JSON, and what has one is not run again; delete the file to do so. `--hours`
+begins no run after that time. `--write` makes docs/results/work-a.md of all results of the form. `quick` holds levels for 3 to 5 s,
+leaves out some configurations and the large messages, and takes half an hour. `middle` holds them for 10 s, leaves out the large
+messages, and takes some three hours. `long`, the default, holds them for 60 to 180 s as the source does, and takes some 30 hours. The
+last two are estimates. Nothing else should run meanwhile. Before: `cargo build --release`, `source scripts/peers`.
 """
 import argparse, glob, json, math, os, random, statistics, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 PLIMSOLL = os.path.join(os.environ.get("CARGO_TARGET_DIR", f"{ROOT}/target"), "release/plimsoll")
-KEPT = f"{ROOT}/docs/results/work-a"
+RESULTS = f"{ROOT}/docs/results/work-a"
 PAGE = f"{ROOT}/docs/results/work-a.md"
 # Processors of the source's instances, each of which is so much of one here.
 SCALE = 0.04
@@ -41,8 +41,6 @@ ROWS = {
 }
 # Those whose levels the source shows one by one, and both sizes of messages.
 COURSES = ["baseline", "shards-2"]
-# What `--quick` leaves out.
-LONG = {"broker-4", "both"}
 LEVELS = list(range(100, 1101, 100))
 
 
@@ -79,15 +77,37 @@ def scenario(row, agent, size, load):
     }
 
 
-def search(quick):
-    hold = {"warm_up": "1500ms", "hold": "3s", "samples": 10, "drain": "2s"} if quick else {"warm_up": "10s", "hold": "60s", "samples": 30}
-    return {"search": {"from": 300, "to": 3000, "tolerance": "5 %", "time": "60s" if quick else "15m"}} | hold
+class Form:
+    """How long levels are held, and what is left out."""
+
+    def __init__(self, name, search, course, without=(), sizes=SIZES):
+        self.name, self.search, self.course, self.without, self.sizes = name, search, course, without, sizes
+        self.folder = f"{RESULTS}/{name}"
+
+    def has(self, row, size):
+        return row not in self.without and size in self.sizes
 
 
-def course(quick):
-    if quick:
-        return {"levels": LEVELS[1::2], "warm_up": "2s", "hold": "5s", "samples": 10, "drain": "2s", "again": "0s"}
-    return {"levels": LEVELS, "idle_before": "120s", "warm_up": "10s", "hold": "180s", "samples": 30}
+def searched(time, **holds):
+    return {"search": {"from": 300, "to": 3000, "tolerance": "5 %", "time": time}} | holds
+
+
+FORMS = {form.name: form for form in [
+    Form(
+        "quick", searched("60s", warm_up="1500ms", hold="3s", samples=10, drain="2s"),
+        {"levels": LEVELS[1::2], "warm_up": "2s", "hold": "5s", "samples": 10, "drain": "2s", "again": "0s"}, ["broker-4", "both"], [32],
+    ),
+    Form(
+        "middle", searched("150s", warm_up="3s", hold="10s", samples=10, drain="3s"),
+        {"levels": LEVELS[1::2], "warm_up": "3s", "hold": "15s", "samples": 15, "drain": "3s", "again": "0s"}, [], [32],
+    ),
+    Form(
+        "long", searched("15m", warm_up="10s", hold="60s", samples=30),
+        {"levels": LEVELS, "idle_before": "120s", "warm_up": "10s", "hold": "180s", "samples": 30},
+    ),
+]}
+# The one whose results are read and written.
+FORM = FORMS["long"]
 
 
 def cases():
@@ -104,14 +124,14 @@ def cases():
     return found
 
 
-def run(name, number, quick):
+def run(name, number):
     row, agent, size, whole = cases()[name]
     with tempfile.TemporaryDirectory() as work:
         with open(f"{ROOT}/examples/prices-work-a.csv") as table, open(f"{work}/prices-work-a.csv", "w") as copy:
             copy.write(table.read())
         # JSON is YAML.
         with open(f"{work}/scenario.yaml", "w") as file:
-            json.dump(scenario(row, agent, size, (course if whole else search)(quick)), file)
+            json.dump(scenario(row, agent, size, FORM.course if whole else FORM.search), file)
         call = [PLIMSOLL, "run", "scenario.yaml", "--store", "runs.db", "--summary-json", "summary.json", "--set", f"seed={number}"]
         ended = subprocess.run(call, cwd=work, capture_output=True, text=True)
         try:
@@ -122,7 +142,7 @@ def run(name, number, quick):
             return None
     keep = ("verdict", "reason", "load_line", "limits", "cost", "laws")
     figures = ("offered", "verdict", "validity", "reasons", "achieved", "expected_deliveries", "delivered", "platform_cpu", "platform_memory", "publish_time", "subscribe_time", "query_time", "queries", "death")
-    return {"quick": quick, "number": number} | {key: summary.get(key) for key in keep} | {
+    return {"form": FORM.name, "number": number} | {key: summary.get(key) for key in keep} | {
         "levels": [{key: level.get(key) for key in figures} for level in summary["levels"]],
         "components": summary.get("components"),
     }
@@ -130,7 +150,7 @@ def run(name, number, quick):
 
 def kept(name):
     found = []
-    for path in sorted(glob.glob(f"{KEPT}/{name}-run*.json")):
+    for path in sorted(glob.glob(f"{FORM.folder}/{name}-run*.json")):
         with open(path) as file:
             found.append(json.load(file))
     return found
@@ -326,14 +346,13 @@ def findings():
 
 
 def page():
-    every = [result for name in cases() for result in kept(name)]
-    quick = any(result["quick"] for result in every)
-    hold = "5 s, and 3 s in searches" if quick else "180 s, and 60 s in searches"
+    words = lambda time: time.removesuffix("s") + " s"
+    hold = f"{words(FORM.course['hold'])}, and {words(FORM.search['hold'])} in searches"
     return "\n".join([
         "# Work A, scaled up and out, measured here", "",
         "[Work A](../metrics.md#sources) scales a FIWARE platform up and out, and asks what each step brings for its price. This",
         "page repeats its configurations on one host.", "",
-        "    bench/work_a.py" + (" --quick" if quick else "") + " --write", "",
+        f"    bench/work_a.py --form {FORM.name} --write", "",
         "- **Platform.** Devices speak LwM2M to a real [Leshan](../leshan.md), or MQTT to an agent on FIWARE's own agent library",
         "  behind a real Mosquitto. Both write to the NGSIv2 [target](../targets.md) in Orion's place. It stores through",
         "  MongoDB's wire protocol in a [document store](../targets.md#document-stores) of ours. Its one lock is held for 0.4 ms",
@@ -358,26 +377,27 @@ def page():
 
 
 def main():
+    global FORM
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--form", choices=FORMS, default="long")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--hours", type=float, default=1000)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    os.makedirs(KEPT, exist_ok=True)
+    FORM = FORMS[options.form]
+    os.makedirs(FORM.folder, exist_ok=True)
     begun = time.monotonic()
-    is_quick = lambda row, size: row not in LONG and size == 32
-    wanted = [name for name, (row, _, size, _) in cases().items() if not options.quick or is_quick(row, size)]
+    wanted = [name for name, (row, _, size, _) in cases().items() if FORM.has(row, size)]
     names = [name for name in wanted if not options.only or any(word in name for word in options.only.split(","))]
     for number in range(1, options.runs + 1):
         turn = [name for name in names if number == 1 or not name.startswith("levels")]
         random.Random(number).shuffle(turn)
         for name in turn:
-            path = f"{KEPT}/{name}-run{number}.json"
+            path = f"{FORM.folder}/{name}-run{number}.json"
             if os.path.exists(path) or time.monotonic() - begun > options.hours * 3600:
                 continue
-            result = run(name, number, options.quick)
+            result = run(name, number)
             if result:
                 with open(path, "w") as file:
                     json.dump(result, file)

@@ -1,8 +1,10 @@
 //! How much more a platform sustains if the component that limits it gets more capacity: until another component is full, the
 //! load line grows with the capacity (the asymptotic bounds of operational analysis; Denning and Buzen, 1978).
 
+use crate::experiment::{Experiment, Part};
 use crate::laws::ComponentLaws;
 use crate::limits::LimitKind;
+use crate::load_line::LoadLine;
 use crate::summary::Summary;
 use plimsoll_model::Validity;
 
@@ -13,24 +15,35 @@ const ALMOST_FULL: f64 = 0.99;
 /// Halvings of an interval, each of which adds a binary digit.
 const STEPS: usize = 40;
 
-/// What limits a platform, and how full it and the next component are at the load line.
+/// What limits a platform, and how full it and the other components are at the load line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Headroom {
     /// The component that limits.
     pub component: String,
     /// How full it is at the load line: 1 is all of its capacity.
     pub used: f64,
-    /// The fullest of the others; `None` where none uses any processor.
-    pub next: Option<NextComponent>,
+    /// The others of which that is known, the fullest first.
+    pub others: Vec<OtherComponent>,
 }
 
-/// The component that is full next.
+/// A component that does not limit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NextComponent {
+pub struct OtherComponent {
     /// Its name.
     pub component: String,
-    /// How full its processors are at the load line.
+    /// How full its processors are at the load line, or how near it is to what an experiment found that it allows.
     pub used: f64,
+    /// How full it is at most; `None` where nobody slowed it. It may then wait for something that its processors do not show.
+    pub at_most: Option<f64>,
+}
+
+/// What is predicted of other capacities.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The load line at least and at most, in present ones.
+    pub ratio: [f64; 2],
+    /// The component that limits then, as far as all of them are known.
+    pub limited_by: String,
 }
 
 /// How full a component is at a level.
@@ -67,38 +80,60 @@ impl Headroom {
         let of_processors = laws(&component).filter(|_| computes).and_then(|laws| used(laws, line.level));
         let used_by_it = of_processors.or_else(|| of_throughput(summary))?;
         let others = summary.laws.iter().filter(|laws| laws.component != component);
-        let others = others.filter_map(|laws| {
-            Some(NextComponent { component: laws.component.clone(), used: used(laws, line.level)? })
-        });
-        let next = others.max_by(|one, other| one.used.total_cmp(&other.used));
-        Some(Headroom { component, used: used_by_it.clamp(0.01, 1.0), next })
+        let others = others.filter_map(|laws| OtherComponent::of(laws, line, summary.experiment.as_ref()));
+        let mut others: Vec<OtherComponent> = others.collect();
+        others.sort_by(|one, other| other.used.total_cmp(&one.used));
+        Some(Headroom { component, used: used_by_it.clamp(0.01, 1.0), others })
     }
 
-    /// By which factor the load line changes, at least and at most, if a component has so many times its capacity.
+    /// By which factor the load line changes, at least and at most, if components have so many times their capacity.
     ///
     /// Waits grow with one over what of a server is free. If the capacity is added as servers with a queue each, each is as full
-    /// as before; if it serves one queue, as much of it stays free as before, in messages per second. The component that is full
-    /// next makes messages wait, too, and takes no more than all of its capacity.
+    /// as before; if it serves one queue, as much of it stays free as before, in messages per second. Components that are full
+    /// next make messages wait, too, and take no more than all of their capacity.
     ///
     /// Nothing is predicted of less capacity of a component that does not limit: it may limit then.
-    pub fn predicted(&self, component: &str, factor: f64) -> Option<[f64; 2]> {
-        if component != self.component {
-            return (factor >= 1.0).then_some([1.0, 1.0]);
+    pub fn predicted(&self, factors: &[(&str, f64)]) -> Option<Prediction> {
+        let factor_of = |name: &str| {
+            factors.iter().filter(|(component, _)| *component == name).map(|(_, factor)| factor).product()
+        };
+        let factor: f64 = factor_of(&self.component);
+        let others: Vec<f64> = self.others.iter().map(|other| factor_of(&other.component)).collect();
+        let is_less = |(name, factor): &(&str, f64)| *name != self.component && *factor < 1.0;
+        if factors.iter().any(is_less) {
+            return None;
         }
-        let next = self.next.as_ref().map_or(0.0, |next| next.used);
-        let shared = 1.0 + (factor - 1.0) / self.used;
-        let (low, high) = (self.with_a_queue_each(factor, next), shared.min(1.0 / next).max(0.0));
+        let others = || self.others.iter().zip(&others);
+        let full = self.used / factor;
+        let limited_by = others()
+            .map(|(other, factor)| (other, other.used / factor))
+            .filter(|(_, used)| *used > full)
+            .max_by(|(_, one), (_, other)| one.total_cmp(other))
+            .map_or(&self.component, |(other, _)| &other.component);
+        let most: Vec<f64> = others().map(|(other, factor)| other.most() / factor).collect();
+        let low = self.with_a_queue_each(factor, &most);
+        let room = others().map(|(other, factor)| factor / other.used).fold(f64::INFINITY, f64::min);
+        let high = (1.0 + (factor - 1.0) / self.used).min(room).max(0.0);
         // More never does harm, and less no good.
-        Some(if factor >= 1.0 { [low.max(1.0), high.max(1.0)] } else { [low.min(high), factor] })
+        let ratio = match factor {
+            more if more > 1.0 => [low.max(1.0), high.max(1.0)],
+            less if less < 1.0 => [low.min(high), less],
+            _ => [1.0, 1.0],
+        };
+        Some(Prediction { ratio, limited_by: limited_by.clone() })
     }
 
-    /// The load, in load lines, at which messages wait as long as now, if the capacity has a queue for each part of it.
-    fn with_a_queue_each(&self, factor: f64, next: f64) -> f64 {
+    /// The load, in load lines, at which messages wait as long as now, if the capacity has a queue for each part of it, while the
+    /// others are so full at the present load line.
+    fn with_a_queue_each(&self, factor: f64, others: &[f64]) -> f64 {
         let now = 1.0 / (1.0 - self.used.min(ALMOST_FULL));
+        // What others add counts where messages really wait for them.
+        let added = |load: f64, used: f64| {
+            let free = 1.0 - load * used;
+            if free <= 0.0 { f64::INFINITY } else { 1.0 / free - 1.0 }
+        };
         let waits = |load: f64| {
-            let free = (1.0 - load * self.used / factor, 1.0 - load * next);
-            // What next adds counts where messages really wait for it.
-            if free.0 <= 0.0 || free.1 <= 0.0 { f64::INFINITY } else { 1.0 / free.0 + 1.0 / free.1 - 1.0 }
+            1.0 + added(load, self.used / factor) + others.iter().map(|used| added(load, *used)).sum::<f64>()
         };
         let (mut low, mut high) = (0.0, factor / self.used);
         for _ in 0..STEPS {
@@ -106,6 +141,30 @@ impl Headroom {
             if waits(middle) <= now { low = middle } else { high = middle }
         }
         low
+    }
+}
+
+impl OtherComponent {
+    /// A component at the level of the load line; `None` where it used no processor there and nobody slowed it.
+    fn of(laws: &ComponentLaws, line: &LoadLine, experiment: Option<&Experiment>) -> Option<OtherComponent> {
+        let is_it = |part: &&Part| part.components == [laws.component.as_str()];
+        let part = experiment.and_then(|experiment| experiment.parts.iter().find(is_it));
+        let rate = line.rate.filter(|rate| *rate > 0.0);
+        let of = |allowed: f64| rate.filter(|_| allowed > 0.0).map(|rate| (rate / allowed).min(1.0));
+        let allowed = part.and_then(|part| of(part.capacity?.mean));
+        let used = [used(laws, line.level), allowed].into_iter().flatten().reduce(f64::max);
+        let at_most = part.and_then(|part| of(part.at_least));
+        let used = used.or(at_most.map(|_| 0.0))?;
+        Some(OtherComponent {
+            component: laws.component.clone(),
+            used,
+            at_most: at_most.map(|most| most.max(used)),
+        })
+    }
+
+    /// How full it is, as far as is known.
+    fn most(&self) -> f64 {
+        self.at_most.unwrap_or(self.used)
     }
 }
 
@@ -122,13 +181,13 @@ mod tests {
     use super::*;
 
     fn headroom(used: f64, next: Option<f64>) -> Headroom {
-        let next = next.map(|used| NextComponent { component: "front".into(), used });
-        Headroom { component: "store".into(), used, next }
+        let other = |used| OtherComponent { component: "front".into(), used, at_most: None };
+        Headroom { component: "store".into(), used, others: next.map(other).into_iter().collect() }
     }
 
     #[track_caller]
-    fn assert_near(found: Option<[f64; 2]>, expected: [f64; 2]) {
-        let found = found.unwrap();
+    fn assert_near(headroom: &Headroom, factor: f64, expected: [f64; 2]) {
+        let found = headroom.predicted(&[("store", factor)]).unwrap().ratio;
         let is_near = |place: usize| (found[place] - expected[place]).abs() < 0.005;
         assert!(is_near(0) && is_near(1), "{found:?} is not {expected:?}");
     }
@@ -136,22 +195,47 @@ mod tests {
     #[test]
     fn the_load_line_grows_with_what_limits_until_the_next_component_is_full() {
         // Two servers with a queue each are as full as one was; of two that share one, a fifth of a server stays free.
-        assert_near(headroom(0.8, None).predicted("store", 2.0), [2.0, 2.25]);
+        assert_near(&headroom(0.8, None), 2.0, [2.0, 2.25]);
         // The front has room for twice as much, at most.
-        assert_near(headroom(0.8, Some(0.5)).predicted("store", 4.0), [1.56, 2.0]);
-        assert_near(headroom(0.8, Some(0.1)).predicted("store", 2.0), [1.97, 2.25]);
+        assert_near(&headroom(0.8, Some(0.5)), 4.0, [1.56, 2.0]);
+        assert_near(&headroom(0.8, Some(0.1)), 2.0, [1.97, 2.25]);
     }
 
     #[test]
     fn less_of_what_limits_lowers_the_load_line_by_more_than_that() {
-        assert_near(headroom(0.8, None).predicted("store", 0.5), [0.375, 0.5]);
+        assert_near(&headroom(0.8, None), 0.5, [0.375, 0.5]);
         // As little as that leaves nothing free.
-        assert_near(headroom(0.8, None).predicted("store", 0.1), [0.0, 0.1]);
+        assert_near(&headroom(0.8, None), 0.1, [0.0, 0.1]);
     }
 
     #[test]
     fn more_of_what_does_not_limit_changes_nothing() {
-        assert_eq!(headroom(0.8, Some(0.5)).predicted("front", 3.0), Some([1.0, 1.0]));
-        assert_eq!(headroom(0.8, Some(0.5)).predicted("front", 0.5), None);
+        let ratio = |factor: f64| {
+            headroom(0.8, Some(0.5)).predicted(&[("front", factor)]).map(|prediction| prediction.ratio)
+        };
+        assert_eq!(ratio(3.0), Some([1.0, 1.0]));
+        assert_eq!(ratio(0.5), None);
+    }
+
+    /// With twice the store, the front limits; with twice of both, the store does again.
+    #[test]
+    fn several_changes_count_together_and_say_what_limits_then() {
+        let headroom = headroom(0.8, Some(0.5));
+        let of = |factors: &[(&str, f64)]| headroom.predicted(factors).unwrap();
+        assert_eq!(of(&[]), Prediction { ratio: [1.0, 1.0], limited_by: "store".into() });
+        assert_eq!(of(&[("store", 2.0)]).limited_by, "front");
+        let both = of(&[("store", 2.0), ("front", 2.0)]);
+        assert_eq!((both.limited_by.as_str(), both.ratio[1]), ("store", 2.25));
+        assert!(both.ratio[0] > of(&[("store", 2.0)]).ratio[0]);
+    }
+
+    /// What an experiment found bounds a component that hardly computes.
+    #[test]
+    fn what_may_be_full_lowers_the_least_and_not_the_most() {
+        let mut headroom = headroom(0.8, Some(0.02));
+        let before = headroom.predicted(&[("store", 2.0)]).unwrap().ratio;
+        headroom.others[0].at_most = Some(0.6);
+        let after = headroom.predicted(&[("store", 2.0)]).unwrap().ratio;
+        assert!(after[0] < before[0] - 0.2 && after[1] == before[1], "{before:?} {after:?}");
     }
 }

@@ -3,6 +3,7 @@
 
 mod achieved;
 mod blame;
+pub mod capacity_plan;
 pub mod censored;
 mod clear;
 pub mod closed_bounds;
@@ -11,11 +12,13 @@ pub mod cost;
 pub mod dissection;
 pub mod duplicates;
 pub mod early_stop;
+pub mod energy;
 pub mod event_life;
 pub mod exchange;
 pub mod experiment;
 pub mod gauges;
 pub mod generator;
+pub mod growth;
 pub mod headroom;
 mod inference;
 pub mod laws;
@@ -107,6 +110,9 @@ pub fn summarize(record: &RunRecord) -> Summary {
         TimeSummary::of(&[&merged], true)
     };
     let connect_time = record.set_up.histograms.get(&Metric::ConnectTime);
+    let gauges = gauges::of(&record.gauges, &record.levels);
+    let soaks = growth::of(&record.levels, &record.components, &record.gauges);
+    let energy = energy::of(&gauges, &levels, load_line.as_ref());
     let cost = record.terms.cost.as_ref().map(|cost| CostSummary::of(cost, load_line.as_ref()));
     Summary {
         schema: SCHEMA,
@@ -123,6 +129,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
             .chain(early_stop::story(record, &levels))
             .chain(early_stop::skipped(record, &levels))
             .chain(duplicates::story(&levels))
+            .chain(growth::stories(&soaks))
             .chain(record.provenance.notes.iter().cloned())
             .collect(),
         search: finding,
@@ -138,13 +145,15 @@ pub fn summarize(record: &RunRecord) -> Summary {
         }),
         memory_per_connection: memory::per_connection(&levels),
         components: ComponentSummary::of(record),
-        gauges: gauges::of(&record.gauges, &record.levels),
+        gauges,
         closed_bounds: closed_bounds::of(&levels, &laws),
         laws,
         scalability: scalability::of(&levels, record.provenance.seed),
         limits,
         experiment,
         cost,
+        energy,
+        soaks,
         dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,

@@ -4,9 +4,11 @@
 use crate::closed_bounds::ClosedBounds;
 use crate::cost::CostSummary;
 use crate::dissection::DissectionSummary;
+use crate::energy::EnergySummary;
 use crate::experiment::Experiment;
 use crate::gauges::GaugeSummary;
 use crate::generator::Generator;
+use crate::growth::Soak;
 use crate::laws::ComponentLaws;
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::limits::Limit;
@@ -81,6 +83,10 @@ pub struct Summary {
     pub experiment: Option<Experiment>,
     /// What the platform costs, and what it sustains for that; null where the scenario has no prices.
     pub cost: Option<CostSummary>,
+    /// The energy that the host's processors took at the load line; null where the host shows no counter of it.
+    pub energy: Option<EnergySummary>,
+    /// What grew in levels with a hold of five minutes or more, one entry for each of them.
+    pub soaks: Vec<Soak>,
     /// What the wire said; null where nothing was captured.
     pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.
@@ -105,6 +111,16 @@ impl Summary {
             Some(line) => self.levels.iter().find(|level| Some(level.index) == line.next_level),
             None => load_line::rising(&self.levels).into_iter().find(|level| !level.is_met()),
         }
+    }
+
+    /// The level that shows what limits: the bounding one, or the lowest above it that missed where that one decided nothing.
+    pub fn limiting(&self) -> Option<&LevelSummary> {
+        let bounding = self.bounding()?;
+        let is_above = |level: &&LevelSummary| level.load.amount() > bounding.load.amount();
+        let is_missed = |level: &&LevelSummary| level.verdict == LevelVerdict::Missed;
+        let open = (bounding.verdict == LevelVerdict::Undecided).then(|| load_line::rising(&self.levels));
+        let missed = open.into_iter().flatten().filter(is_above).find(is_missed);
+        Some(missed.unwrap_or(bounding))
     }
 
     /// Which of the loads of the run a level has, counted from 1 in rising order, and how many loads there are; a load that was
@@ -258,6 +274,26 @@ impl ComponentSummary {
 mod tests {
     use super::*;
     use plimsoll_model::record::{LevelEnd, LevelStart};
+
+    #[test]
+    fn a_level_that_decided_nothing_shows_no_limit_where_a_higher_one_missed() {
+        use LevelVerdict::{Met, Missed, Undecided};
+        let limiting = |verdicts: [LevelVerdict; 3]| {
+            let level = |(index, verdict): (u16, LevelVerdict)| LevelSummary {
+                index,
+                load: plimsoll_model::Load::Rate(100.0 * f64::from(index + 1)),
+                verdict,
+                ..LevelSummary::default()
+            };
+            let levels: Vec<LevelSummary> = (0..).zip(verdicts).map(level).collect();
+            let load_line = load_line::find(&levels);
+            let summary = Summary { load_line, levels, ..crate::summarize(&RunRecord::default()) };
+            summary.limiting().map(|level| level.index)
+        };
+        assert_eq!(limiting([Met, Undecided, Missed]), Some(2));
+        assert_eq!(limiting([Met, Undecided, Met]), Some(1));
+        assert_eq!(limiting([Met, Missed, Missed]), Some(1));
+    }
 
     #[test]
     fn a_baseline_is_what_was_read_while_nobody_loaded_the_platform() {

@@ -387,7 +387,7 @@ pub enum Measurement {
 }
 
 /// Where a run comes from: enough to repeat it and to distrust it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Version of Plimsoll.
     pub plimsoll: String,
@@ -629,7 +629,7 @@ impl SampleRecord {
 }
 
 /// A whole run as stored.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunRecord {
     /// The run's id.
     pub id: String,

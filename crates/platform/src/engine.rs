@@ -5,13 +5,14 @@ mod compose;
 mod kubernetes;
 
 use crate::component::is_installed;
-use crate::folder::write_private;
+use crate::folder::{private, write_private};
 use plimsoll_scenario::plan::{Engine, EnginePlan};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -76,7 +77,8 @@ impl Job {
     fn logs(&self) -> Result<Option<PathBuf>, String> {
         let Some(folder) = &self.plan.logs else { return Ok(None) };
         let folder = Path::new(folder).join(&self.run);
-        let made = fs::create_dir_all(&folder);
+        // They may say what nobody else is to read.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(|error| format!("cannot make the folder of the logs, {}: {error}", folder.display()))?;
         Ok(Some(folder))
     }
@@ -194,7 +196,7 @@ fn done(command: &[String]) -> Result<(), String> {
 
 /// Runs a command to its end; what it prints goes into a file.
 fn written(command: &[String], path: &Path) -> Result<(), String> {
-    let file = fs::File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let file = private(path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     let mut call = called(command)?;
     let status = call.stdout(file).status().map_err(|error| unstarted(command, &error))?;
     match status.success() {

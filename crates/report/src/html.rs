@@ -37,9 +37,8 @@ mod times;
 mod verdict;
 mod wire;
 
-use crate::chart;
-use crate::plain;
 use crate::series::Occurrence;
+use crate::{chart, cost, plain, text};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::record::RunRecord;
@@ -171,6 +170,9 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
     if laws::known(summary) {
         sections.push(section("laws", "Demand and utilisation", laws::body(summary)));
     }
+    if summary.cost.is_some() || summary.energy.is_some() {
+        sections.push(section("cost", "Cost and energy", cost_and_energy(summary)));
+    }
     if let Some(law) = &summary.scalability {
         sections.push(section("scalability", "Scalability", scalability::body(law)));
     }
@@ -180,6 +182,14 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
     sections.push(section("environment", "Environment", environment::body(record)));
     sections.push(section("scenario", "Scenario", html! { pre tabindex="0" { (record.scenario) } }));
     sections
+}
+
+fn cost_and_energy(summary: &Summary) -> Markup {
+    let said =
+        [summary.cost.as_ref().map(cost::in_words), summary.energy.as_ref().map(cost::energy_in_words)];
+    html! {
+        @for said in said.iter().flatten() { p { (text::capitalised(said)) } }
+    }
 }
 
 /// Latency, throughput and errors over the run.

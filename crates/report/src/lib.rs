@@ -1,7 +1,9 @@
 //! What a run's result looks like: in the terminal, as JSON, as CSV, as one HTML file, and as what other tools read.
 
+pub mod capacity_plan;
 pub mod chart;
 pub mod compare;
+mod cost;
 pub mod csv;
 pub mod dissection;
 pub mod doctor;

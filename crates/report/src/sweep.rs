@@ -398,7 +398,7 @@ pub(crate) mod tests {
                 demanded: Some(1500.0),
                 limits: vec![limit],
                 cost: Some(cost),
-                headroom: Some(Headroom { component: "worker".into(), used: 0.9, next: None }),
+                headroom: Some(Headroom { component: "worker".into(), used: 0.9, others: Vec::new() }),
             }
         };
         let runs = [(0, 1000.0, "worker"), (1, 2000.0, "worker"), (2, 2100.0, "database")];

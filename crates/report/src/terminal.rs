@@ -167,7 +167,7 @@ fn found(summary: &Summary) -> String {
         None => "no load line".to_owned(),
     };
     let bounded = by_experiment(summary).or_else(|| {
-        let level = summary.bounding()?;
+        let level = summary.limiting()?;
         Some(format!("at {} {}", level.load, claim(level)?))
     });
     let bounded = bounded.map(|claim| format!("; {claim}")).unwrap_or_default();

@@ -229,6 +229,7 @@ impl InSimulation {
                 processors: Some(processors),
                 processor_list: Some(processor_list(&those)),
                 holder: (starved > Nanos::ZERO).then(|| "a stranger".to_owned()),
+                rss: used.memory,
                 ..ComponentUsage::default()
             }
         };

@@ -6,9 +6,10 @@
 //! [`processors`] and locks, and orders of experiments slow them. The [`spec`] says what is simulated, faults included.
 //! Time passes only when the generator waits; nothing here reads a clock.
 //!
-//! Deliberately left out: bytes on a wire, and memory.
+//! Deliberately left out: bytes on a wire. [`memory`] follows a law of its own, whatever the load is.
 
 pub mod calendar;
+mod memory;
 pub mod network;
 pub mod processors;
 pub mod spec;

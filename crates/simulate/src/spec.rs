@@ -91,6 +91,8 @@ pub enum FaultKind {
     Slow(Option<usize>, f64),
     /// A station needs so many times its service time at first, and ever less: the excess falls to 1/e in the fault's length.
     WarmUp(Option<usize>, f64),
+    /// A station's memory grows by so many bytes a second, for good.
+    Leak(Option<usize>, f64),
     /// A station loses that share of the messages, after it has acknowledged them if it is the one that does.
     Lose(Option<usize>, f64),
     /// That share of the acknowledgements is never sent.

@@ -1,6 +1,7 @@
 //! The whole, and the time that passes in it.
 
 use crate::calendar::{Calendar, Hindrance};
+use crate::memory::Memory;
 use crate::network::Network;
 use crate::processors::Processors;
 use crate::spec::{FaultKind, Spec, StationSpec};
@@ -65,6 +66,8 @@ pub struct Used {
     pub processor: Nanos,
     /// Of a component: how many threads share it, each on a processor of its own.
     pub threads: u16,
+    /// Of a component: its resident memory in bytes.
+    pub memory: u64,
     /// Time that it waited for a processor that others held.
     pub starved: Nanos,
     /// Time for which its quota kept it from running.
@@ -101,6 +104,8 @@ struct World {
     spec: Spec,
     now: Nanos,
     stations: Vec<Station>,
+    /// Of each station.
+    memories: Vec<Memory>,
     /// Of each station; of those that have the same, the first one's counts.
     locks: Vec<Lock>,
     /// Of each station.
@@ -251,10 +256,11 @@ impl Simulation {
     /// What host and kernel tell.
     pub fn host(&self) -> Host {
         let world = self.world();
-        let component = |station: &Station| {
+        let component = |(station, memory): (&Station, &Memory)| {
             let used = Used {
                 processor: station.processor,
                 threads: station.threads(),
+                memory: memory.at(world.now),
                 starved: station.starved,
                 throttled: station.throttled.0,
                 ..Used::default()
@@ -264,7 +270,7 @@ impl Simulation {
         let connected = world.devices.iter().chain(&world.subscribers).filter(|end| end.connected).count();
         Host {
             generator: world.used,
-            components: world.stations.iter().map(component).collect(),
+            components: world.stations.iter().zip(&world.memories).map(component).collect(),
             packets: world.network.sent,
             sent_again: world.network.sent_again,
             connections: connected as u64,
@@ -355,7 +361,9 @@ impl World {
             generator.add(fault.from, fault.to, hindrance);
         }
         let station = |(position, station)| Station::new(Clone::clone(station), position, &spec.faults, seed);
+        let memory = |position| Memory::of(position, &spec.faults, seed);
         let mut world = World {
+            memories: (0..spec.stations.len()).map(memory).collect(),
             now: Nanos::ZERO,
             stations: spec.stations.iter().enumerate().map(station).collect(),
             locks: spec.stations.iter().map(|_| Lock::default()).collect(),

@@ -77,8 +77,13 @@ fn degrees(residuals: &[f64]) -> f64 {
 
 /// The 97.5 % point of Student's t, `None` below one degree of freedom.
 pub fn quantile(degrees: f64) -> Option<f64> {
+    quantile_at(degrees, 0.975)
+}
+
+/// The point of Student's t below which it lies with that probability, `None` below one degree of freedom.
+pub fn quantile_at(degrees: f64, probability: f64) -> Option<f64> {
     let law = (degrees >= 1.0).then(|| StudentsT::new(0.0, 1.0, degrees).ok()).flatten()?;
-    Some(law.inverse_cdf(0.975))
+    Some(law.inverse_cdf(probability))
 }
 
 #[cfg(test)]

@@ -24,6 +24,11 @@ pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
 /// Else by the mean of the differences between neighbours: exact for a random walk, and too wide rather than too narrow for
 /// what returns to its line. `None` with fewer than four points.
 pub fn slope_interval(points: &[(f64, f64)]) -> Option<Interval> {
+    slope_interval_at(points, 0.975)
+}
+
+/// The same with each end beyond the slope with that probability at most 1 - `probability`.
+pub fn slope_interval_at(points: &[(f64, f64)], probability: f64) -> Option<Interval> {
     let n = points.len();
     let slope = slope(points).filter(|_| n >= 4)?;
     let (mean_x, mean_y) = (mean(points.iter().map(|(x, _)| *x), n), mean(points.iter().map(|(_, y)| *y), n));
@@ -33,7 +38,7 @@ pub fn slope_interval(points: &[(f64, f64)]) -> Option<Interval> {
     let neighbours: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
     if n >= ENOUGH && neighbours <= squares * CORRELATED {
         let degrees = n as f64 - 2.0;
-        let half = student::quantile(degrees)? * (squares / degrees / spread).sqrt();
+        let half = student::quantile_at(degrees, probability)? * (squares / degrees / spread).sqrt();
         return Some(Interval { lo: slope - half, hi: slope + half });
     }
     let step = (points.last()?.0 - points.first()?.0) / (n as f64 - 1.0);
@@ -41,7 +46,7 @@ pub fn slope_interval(points: &[(f64, f64)]) -> Option<Interval> {
     let rise = mean(rises.iter().copied(), rises.len());
     let degrees = rises.len() as f64 - 1.0;
     let variance = rises.iter().map(|value| (value - rise).powi(2)).sum::<f64>() / degrees;
-    let half = student::quantile(degrees)? * (variance / rises.len() as f64).sqrt();
+    let half = student::quantile_at(degrees, probability)? * (variance / rises.len() as f64).sqrt();
     Some(Interval { lo: rise - half, hi: rise + half })
 }
 

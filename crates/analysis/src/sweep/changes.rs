@@ -156,7 +156,7 @@ fn predicted(scaled: Option<(&str, f64)>, before: &Cell, taken: &[Taken]) -> Opt
     let (component, factor) = scaled?;
     let runs = taken.iter().filter(|run| run.position == before.position);
     let each: Option<Vec<[f64; 2]>> =
-        runs.map(|run| run.headroom.as_ref()?.predicted(component, factor)).collect();
+        runs.map(|run| Some(run.headroom.as_ref()?.predicted(&[(component, factor)])?.ratio)).collect();
     let each = each.filter(|each| !each.is_empty())?;
     Some(each.iter().fold([f64::INFINITY, 0.0], |[low, high], one| [low.min(one[0]), high.max(one[1])]))
 }
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn replicas_of_what_limits_are_predicted_and_those_of_others_change_nothing() {
         let with = |component: &str| {
-            let headroom = || Headroom { component: component.into(), used: 0.8, next: None };
+            let headroom = || Headroom { component: component.into(), used: 0.8, others: Vec::new() };
             let of = |place: usize, rate: f64| Taken {
                 headroom: Some(headroom()),
                 ..run(&[place, 0], rate, rate * 1.05)

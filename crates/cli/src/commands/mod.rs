@@ -20,6 +20,7 @@ mod lwm2m;
 mod ngsi;
 mod ocf;
 mod outputs;
+mod plan;
 mod platforms;
 mod probe;
 mod relay;
@@ -48,6 +49,7 @@ pub enum Command {
     Show(show::Show),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
+    Plan(plan::Plan),
     Report(report::Report),
     Capture(capture::Capture),
     Dissect(dissect::Dissect),
@@ -78,6 +80,7 @@ impl Command {
             Command::Show(command) => command.perform(),
             Command::Compare(command) => command.perform(),
             Command::Sweep(command) => command.perform(),
+            Command::Plan(command) => command.perform(),
             Command::Report(command) => command.perform(),
             Command::Capture(command) => command.perform(),
             Command::Dissect(command) => command.perform(),

@@ -160,7 +160,12 @@ fn a_compose_file_is_brought_up_for_a_run_and_taken_down_after_it() {
     let state = facts["state"].as_str().unwrap();
     assert_eq!(state, "brought up for this run, by `docker compose --file compose.yaml up`");
     for service in ["broker", "db", "worker"] {
-        assert_eq!(engine.read(&format!("logs/{run}/{service}.log")), format!("{service} says something\n"));
+        let log = format!("logs/{run}/{service}.log");
+        assert_eq!(engine.read(&log), format!("{service} says something\n"));
+        for (path, mode) in [(log, 0o600), (format!("logs/{run}"), 0o700)] {
+            let found = fs::metadata(engine.bench.path(&path)).unwrap().permissions().mode() & 0o777;
+            assert_eq!(found, mode, "{path} can be read by others");
+        }
     }
     // Two workers, as the overrides say.
     assert_eq!(engine.read("state/processes.txt").lines().count(), 4);

@@ -245,13 +245,18 @@ impl Started {
     }
 
     /// Waits for its end; one that hangs fails the test with what it said.
-    pub fn finish(mut self) -> Finished {
+    pub fn finish(self) -> Finished {
+        self.finish_within(LONGEST_RUN)
+    }
+
+    /// The same of one that may take so long.
+    pub fn finish_within(mut self, longest: Duration) -> Finished {
         let status = loop {
             self.peak_memory = self.peak_memory.max(peak_memory(self.child.id()));
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            if self.began.elapsed() > LONGEST_RUN {
+            if self.began.elapsed() > longest {
                 let _ = self.child.kill();
                 let _ = self.child.wait();
                 panic!("{} hangs\n{}\n{}", self.shown, read(&self.output), read(&self.errors));

@@ -43,6 +43,17 @@ fn the_published_schema_of_sweeps_is_that_of_the_program() {
     assert!(published == schema, "docs/schema/sweep.schema.json is stale: see above");
 }
 
+#[test]
+fn the_published_schema_of_plans_is_that_of_the_program() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/plan.schema.json");
+    let schema = format!("{:#}\n", plimsoll_report::capacity_plan::schema());
+    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+        fs::write(path, &schema).unwrap();
+    }
+    let published = fs::read_to_string(path).unwrap_or_default();
+    assert!(published == schema, "docs/schema/plan.schema.json is stale: see above");
+}
+
 #[track_caller]
 fn assert_valid(run: &Finished) {
     let schema: Value = serde_json::from_str(&fs::read_to_string(PUBLISHED).unwrap()).unwrap();

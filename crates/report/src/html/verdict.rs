@@ -71,7 +71,7 @@ fn sentences(summary: &Summary) -> Vec<String> {
     let mut sentences = Vec::new();
     let named = |level: &&LevelSummary| level.blame.as_ref().is_some_and(|blame| blame.component.is_some());
     let by_levels = || {
-        let level = summary.bounding().filter(named)?;
+        let level = summary.limiting().filter(named)?;
         Some(format!("At {}, {}", level::name(level), terminal::claim(level)?))
     };
     // Of a run that is nothing but an experiment, the headline has it.

@@ -1,10 +1,8 @@
 //! What stands below the table of levels where everything is to be said.
 
 use super::{connections, leniency, reason};
-use crate::plain;
-use crate::sweep::money;
 use crate::text::{bytes, count, floor_percent, rate, time, wrapped};
-use plimsoll_analysis::cost::{CostSummary, PricedPart};
+use crate::{cost, plain};
 use plimsoll_analysis::event_life::EventLife;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::{ComponentSummary, IdleUsage, Summary};
@@ -50,7 +48,7 @@ pub fn render(summary: &Summary) -> String {
             component.descriptors_max.map(|count| format!(", {count} files")).unwrap_or_default()
         );
     }
-    out += &cost(summary);
+    out += &cost_and_energy(summary);
     if let Some(dissection) = &summary.dissection {
         out += &format!("\nthe wire\n{}", crate::dissection::terminal::render(dissection));
     }
@@ -60,28 +58,12 @@ pub fn render(summary: &Summary) -> String {
     out
 }
 
-/// What the platform costs, what it sustains for that, and what has no price.
-fn cost(summary: &Summary) -> String {
-    let Some(cost) = &summary.cost else { return String::new() };
-    let CostSummary { currency, per, total, priced, unpriced, load_line_per_cost } = cost;
-    let part = |part: &PricedPart| {
-        let count = if part.count == 1 { String::new() } else { format!("{} x ", part.count) };
-        let on = part.on.as_ref().map(|on| format!(" on {}", plain::line(on))).unwrap_or_default();
-        format!("{} {count}{}{on}", plain::line(&part.name), money(part.price))
-    };
-    let parts: Vec<String> = priced.iter().map(part).collect();
-    let mut said = format!("cost: {} {} a {}", money(*total), plain::line(currency), plain::line(per));
-    if !parts.is_empty() {
-        said += &format!(" ({})", parts.join(", "));
-    }
-    if let Some(per_cost) = load_line_per_cost {
-        said += &format!("; {} of the load line for each {}", rate(*per_cost), plain::line(currency));
-    }
-    if !unpriced.is_empty() {
-        let names: Vec<String> = unpriced.iter().map(|name| plain::line(name).to_string()).collect();
-        said += &format!("; without a price: {}", names.join(", "));
-    }
-    wrapped(&said, "").iter().map(|line| format!("{line}\n")).collect()
+/// What the platform costs, and what its host's processors take in energy.
+fn cost_and_energy(summary: &Summary) -> String {
+    let cost = summary.cost.as_ref().map(cost::in_words);
+    let energy = summary.energy.as_ref().map(cost::energy_in_words);
+    let lines = cost.iter().chain(&energy).flat_map(|said| wrapped(&plain::line(said).to_string(), ""));
+    lines.map(|line| line + "\n").collect()
 }
 
 fn throttled(component: &ComponentSummary) -> String {

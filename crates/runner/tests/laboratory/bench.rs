@@ -5,7 +5,7 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::{Metric, Verdict};
 use plimsoll_runner::preflight::HostCheck;
-use plimsoll_runner::{Options, Progress, SoFar, run};
+use plimsoll_runner::{Options, Outcome, Progress, SoFar, run};
 use plimsoll_scenario::{Environment, SourceFile, load};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -43,11 +43,20 @@ impl Default for Setup {
 impl Setup {
     /// Runs it with that seed.
     pub fn run(&self, seed: u64) -> Summary {
-        self.run_until(seed, Arc::default())
+        self.outcome(seed).summary
     }
 
-    /// The same until the user wants to stop.
+    /// The same with what was recorded.
+    pub fn outcome(&self, seed: u64) -> Outcome {
+        self.outcome_until(seed, Arc::default())
+    }
+
+    /// Runs it until the user wants to stop.
     pub fn run_until(&self, seed: u64, stop: Arc<AtomicBool>) -> Summary {
+        self.outcome_until(seed, stop).summary
+    }
+
+    fn outcome_until(&self, seed: u64, stop: Arc<AtomicBool>) -> Outcome {
         let Setup { stations, more, faults, load: keys, qos, subscribers, objectives } = self;
         let profile = format!(
             "name: simulated\ntitle: laboratory\ncomponents: []\nsimulated:\n  stations: [ {stations} ]\n{more}  faults: [ {faults} ]\n"
@@ -71,7 +80,7 @@ impl Setup {
             live: None,
             stop,
         };
-        run(&Arc::new(plan), &options, &mut Silent).unwrap_or_else(|error| panic!("{error}")).summary
+        run(&Arc::new(plan), &options, &mut Silent).unwrap_or_else(|error| panic!("{error}"))
     }
 }
 

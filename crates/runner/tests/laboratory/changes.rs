@@ -12,7 +12,7 @@ const BOUND: f64 = 0.15;
 
 /// A search with steps of 2 %, on a network that takes no time, and a generator that costs nothing. The last station
 /// acknowledges, so that what it limits shows in publish time.
-fn setup(stations: String) -> Setup {
+pub fn setup(stations: String) -> Setup {
     let last = if stations.contains("store") { "store" } else { "broker" };
     Setup {
         stations,
@@ -107,7 +107,10 @@ fn more_workers_of_what_limits_move_the_load_line_as_predicted() {
         };
         let (before, after) = (with(1), with(workers));
         let each: Option<Vec<[f64; 2]>> = (0..TURNS)
-            .map(|turn| Headroom::of(&before.run(seed * TURNS + turn))?.predicted("store", workers as f64))
+            .map(|turn| {
+                let headroom = Headroom::of(&before.run(seed * TURNS + turn))?;
+                Some(headroom.predicted(&[("store", workers as f64)])?.ratio)
+            })
             .collect();
         let Some(each) = each else { continue };
 

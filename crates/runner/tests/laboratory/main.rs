@@ -14,4 +14,6 @@ mod coverage;
 mod experiments;
 mod kinds;
 mod laws;
+mod plans;
+mod soaks;
 mod stopping;

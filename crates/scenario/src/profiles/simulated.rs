@@ -1,6 +1,6 @@
 //! A platform that is only simulated, with known truth: for tests of what Plimsoll concludes, and hidden from lists.
 
-use crate::quantity::{AsText, Share};
+use crate::quantity::{AsText, Memory, Share};
 use plimsoll_model::Nanos;
 use plimsoll_simulate::{Fault, FaultKind, GeneratorSpec, NetworkSpec, Spec, StationSpec};
 use plimsoll_stats::queue::ServiceTime;
@@ -122,6 +122,9 @@ struct FaultConfig {
     /// Of what is slower: so many times.
     #[serde(default)]
     times: Option<f64>,
+    /// Of a leak: memory that it loses in a minute.
+    #[serde(default)]
+    a_minute: Option<AsText<Memory>>,
     /// Of a delay: by so much, each way.
     #[serde(default)]
     by: Option<AsText<Nanos>>,
@@ -135,6 +138,7 @@ enum Kind {
     Starve,
     Slow,
     WarmUp,
+    Leak,
     Lose,
     LoseAcknowledgements,
     Die,
@@ -213,6 +217,10 @@ impl Simulated {
                     Kind::Starve => FaultKind::Starve(station, taken()?),
                     Kind::Slow => FaultKind::Slow(station, times()?),
                     Kind::WarmUp => FaultKind::WarmUp(station, times()?),
+                    Kind::Leak => {
+                        let leaked = written.a_minute.as_ref().ok_or_else(|| missing("a_minute"))?;
+                        FaultKind::Leak(station, leaked.0.0 as f64 / 60.0)
+                    }
                     Kind::Lose => FaultKind::Lose(station, share()?),
                     Kind::LoseAcknowledgements => FaultKind::LoseAcknowledgements(share()?),
                     Kind::Die => FaultKind::Die(station.unwrap_or(0)),

@@ -4,7 +4,7 @@ use super::component;
 use crate::check::near_miss;
 use crate::config::{InstanceType, PriceOf, Prices, SizedType};
 use crate::context::Context;
-use crate::plan::{PlatformPlan, QuotaPlan};
+use crate::plan::{EnginePlan, PlatformPlan, QuotaPlan};
 use crate::quantity::{AsText, Memory, Quantity};
 use plimsoll_model::cost::{Cost, Priced};
 use plimsoll_template::read_texts;
@@ -31,15 +31,12 @@ pub(super) fn resolve(
         PriceOf::Type(name) => Some((Some(name.clone()), types.get(name)?.price())),
     };
     let (mut priced, mut unpriced) = (Vec::new(), Vec::new());
-    let started = platform.profile.components.iter();
-    let started = started.map(|component| (&component.name, component.cost_per_month));
-    let running = platform.components.iter().map(|running| (&running.name, None));
-    for (name, of_profile) in started.chain(running) {
-        let of_quota = || cheapest(&types, *platform.quotas.get(name)?);
+    for (name, of_profile) in components(written, platform) {
+        let of_quota = || cheapest(&types, quota(platform, name)?);
         let of_profile = || of_profile.filter(|_| written.per == OF_PROFILES).map(|price| (None, price));
         match written.components.get(name).and_then(one).or_else(of_quota).or_else(of_profile) {
             Some((on, price)) => {
-                priced.push(Priced { name: name.clone(), on, count: platform.replicas_of(name), price });
+                priced.push(Priced { name: name.clone(), on, count: count(platform, name), price });
             }
             None => unpriced.push(name.clone()),
         }
@@ -47,6 +44,35 @@ pub(super) fn resolve(
     let others = written.others.iter().filter_map(|(name, price)| Some((name, one(price)?)));
     priced.extend(others.map(|(name, (on, price))| Priced { name: name.clone(), on, count: 1, price }));
     Some(Cost { currency: written.currency.clone(), per: written.per.clone(), priced, unpriced })
+}
+
+/// The components of a platform by name, each with the price in its profile. Of what commands or an engine bring up, those are
+/// known that the scenario names.
+fn components<'a>(written: &'a Prices, platform: &'a PlatformPlan) -> Vec<(&'a String, Option<f64>)> {
+    let running = platform.components.iter().map(|running| (&running.name, None));
+    if platform.command.is_none() {
+        let started = platform.profile.components.iter();
+        return started.map(|own| (&own.name, own.cost_per_month)).chain(running).collect();
+    }
+    let of_engine = engine(platform).map(|engine| engine.counts.keys().chain(engine.quotas.keys()));
+    let named = written.components.keys().chain(of_engine.into_iter().flatten()).map(|name| (name, None));
+    named.chain(running).collect::<BTreeMap<_, _>>().into_iter().collect()
+}
+
+fn engine(platform: &PlatformPlan) -> Option<&EnginePlan> {
+    platform.command.as_ref()?.engine.as_ref()
+}
+
+fn quota(platform: &PlatformPlan, name: &str) -> Option<QuotaPlan> {
+    engine(platform).map_or(&platform.quotas, |engine| &engine.quotas).get(name).copied()
+}
+
+/// How many of a component there are, as far as the scenario says.
+fn count(platform: &PlatformPlan, name: &str) -> usize {
+    match engine(platform) {
+        Some(engine) => engine.counts.get(name).copied().unwrap_or(1).into(),
+        None => platform.replicas_of(name),
+    }
 }
 
 /// The instance types of a file. What is wrong with it is reported.
@@ -135,8 +161,8 @@ fn check(written: &Prices, types: &Types, platform: &PlatformPlan, context: &mut
             context.error(&path, format!("an instance has more than no processors{of}"));
         }
     }
-    let is_running = |name: &str| platform.components.iter().any(|running| running.name == name);
-    for name in written.components.keys().filter(|name| !is_running(name)) {
+    let known = components(written, platform);
+    for name in written.components.keys().filter(|name| !known.iter().any(|(own, _)| own == name)) {
         component::of_name(name, &format!("prices.components.{name}"), &platform.profile, context);
     }
     let all = [("components", &written.components), ("others", &written.others)];

@@ -115,3 +115,15 @@ fn the_place_that_was_printed_counts() {
     assert_eq!(plan.platform.components.first().unwrap().place, place);
     assert_eq!(plan.platform.command, loaded(COMPOSE).platform.command);
 }
+
+#[test]
+fn what_an_engine_runs_costs_by_its_counts_and_quotas() {
+    let prices = "prices: { currency: EUR, types: { small: { price: 5, processors: 1 } }, components: { broker: 40 } }\n";
+    let cost = loaded(&format!("{COMPOSE}{prices}")).cost.unwrap();
+    let found: Vec<_> =
+        cost.priced.iter().map(|own| (own.name.as_str(), own.on.as_deref(), own.count, own.price)).collect();
+    assert_eq!(found, [("broker", None, 1, 40.0), ("worker", Some("small"), 3, 5.0)]);
+    assert_eq!((cost.total(), cost.unpriced.len()), (55.0, 0));
+    let cost = loaded(&format!("{MANIFESTS}prices: {{ currency: EUR }}\n")).cost.unwrap();
+    assert_eq!((cost.priced.len(), cost.unpriced), (0, vec!["broker".to_owned()]));
+}
