@@ -72,7 +72,7 @@ pub struct CapacityPlan {
     pub demand: Option<f64>,
     /// The configurations, in the order in which they were asked for.
     pub configurations: Vec<Configuration>,
-    /// The smallest configuration that sustains the wanted load; null where none was asked for, or none is known.
+    /// A configuration that sustains the wanted load, not always the cheapest; null where none was asked for, or none is known.
     pub enough: Option<Configuration>,
     /// The currency and the time of costs; null where nothing has a price.
     pub money: Option<[String; 2]>,
@@ -280,7 +280,7 @@ impl Measured<'_> {
             }
         };
         // A run that names nobody was of the same configuration.
-        let computes = basis.iter().any(|run| computes(run.summary, &limit));
+        let computes = basis.iter().all(|run| computes(run.summary, &limit));
         let runs = found.into_iter().map(|(summary, headroom)| {
             let named = headroom.filter(|headroom| headroom.component == limit);
             let headroom = named.or_else(|| Headroom::where_limits(limit.clone(), computes, summary));
@@ -376,8 +376,8 @@ impl Measured<'_> {
         open
     }
 
-    /// The smallest configuration that sustains a load for certain: of what limits there is one more, until it is enough. Each
-    /// component needs as much in every configuration that is enough, so no other one is cheaper.
+    /// A configuration that sustains a load for certain: of what limits there is one more, until it is enough. Messages wait for
+    /// other components, too, so with more of those, fewer of what limits may be enough.
     fn enough(&self, demand: f64) -> Option<Configuration> {
         let mut times = BTreeMap::new();
         loop {
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_configuration_for_a_demand_has_more_of_whatever_limits() {
+    fn a_configuration_for_a_demand_has_more_of_whatever_limits() {
         let question = Question { demand: Some(5000.0), ..Question::default() };
         let found = plan(&[run(1000.0)], &question).unwrap();
         let enough = found.enough.unwrap();
@@ -635,6 +635,15 @@ mod tests {
         let mut silent = run(1000.0);
         silent.limits.clear();
         assert_eq!(plan(&[silent.clone()], &said).unwrap().limited_by, "front");
+        // A component that waits in one run is no fuller of work in the other one, which names nobody.
+        let mut waiting = run(1000.0);
+        waiting.limits[0].kind = LimitKind::Waiting;
+        waiting.laws[0].levels[0].utilisation = Some(0.02);
+        let mut nameless = waiting.clone();
+        nameless.limits.clear();
+        let question = Question { limit: Some("store".into()), ..Question::default() };
+        let unseen = plan(&[waiting, nameless], &question).unwrap_err();
+        assert!(unseen.contains("does not say how full store was"), "{unseen}");
         // One of two runs names what limits: it limits in the other one, too.
         let both = plan(&[silent, run(1000.0)], &Question::default()).unwrap();
         assert_eq!((both.limited_by.as_str(), both.runs.len()), ("store", 2));

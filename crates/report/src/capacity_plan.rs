@@ -119,7 +119,7 @@ fn enough(plan: &CapacityPlan) -> Option<String> {
     let cost = enough.cost.zip(plan.money.as_ref());
     let cost = cost.map(|(cost, [currency, per])| format!(", for {} {currency} a {per}", money(cost)));
     Some(format!(
-        "the smallest configuration for {}/s: {} ({}/s){}",
+        "enough for {}/s: {} ({}/s){}",
         count(demand),
         in_words(&enough.times),
         bounds(enough.load_line),
@@ -178,8 +178,7 @@ chain: what runs 3vk1, a81x predict
   store x 3               1,440 to 1,620  x 3.00 to 3.30 store      300.00
 
 store x 2 was measured: 970 to 990/s, as predicted
-the smallest configuration for 2,000/s: store x 5 (2,400 to 2,700/s), for 500.00
-USD a month
+enough for 2,000/s: store x 5 (2,400 to 2,700/s), for 500.00 USD a month
 assumed
   what is added works beside what is there
 not predicted

@@ -36,7 +36,7 @@ pub struct Plan {
     /// Capacities of a component, in present ones, as in store=2,4 (repeatable: each with each)
     #[arg(long, value_name = "COMPONENT=N,...", value_parser = times)]
     times: Vec<Times>,
-    /// Find the smallest configuration that sustains so many operations per second
+    /// Find a configuration that sustains so many operations per second
     #[arg(long, value_name = "RATE", value_parser = rate)]
     demand: Option<f64>,
     /// The component that limits, where the runs do not name it
