@@ -173,8 +173,8 @@ fn of_gauges(gauges: &[Gauge]) -> BTreeMap<Name, Values> {
 
 /// The subject of what belongs to no component.
 const HOST: &str = "host";
-/// The samplers whose counts and sizes are stocks of a component.
-const STOCKS: [&str; 3] = ["process", "sockets", "cgroup"];
+/// The samplers whose counts and sizes are stocks of a component, by their names in `plimsoll-observe`.
+pub const STOCKS: [&str; 3] = ["process", "tcp", "cgroup"];
 
 fn of_samples(level: &LevelRecord) -> BTreeMap<Name, Values> {
     let mut series: BTreeMap<Name, Values> = BTreeMap::new();
@@ -198,11 +198,8 @@ fn median(sample: &SampleRecord, metric: Metric) -> Option<f64> {
     sample.histograms.get(&metric)?.quantile(0.5).map(Nanos::as_secs_f64)
 }
 
-fn lost(sample: &SampleRecord) -> Option<f64> {
-    let counts = &sample.counts;
-    let expected = counts.expected_deliveries;
-    (expected > 0)
-        .then(|| expected.saturating_sub(counts.delivered + counts.superseded) as f64 / expected as f64)
+fn lost(SampleRecord { counts, .. }: &SampleRecord) -> Option<f64> {
+    (counts.expected_deliveries > 0).then(|| counts.lost() as f64 / counts.expected_deliveries as f64)
 }
 
 fn is_stock((_, _, unit): &Name) -> bool {

@@ -16,6 +16,11 @@ pub enum Client {
     Subscriber(u32),
 }
 
+/// Stands for the status of an answer where the connection was lost before one.
+pub const LOST: u16 = 0;
+/// Stands for the status of an answer where none came in time.
+pub const TIMED_OUT: u16 = 1;
+
 /// What a driver tells its shard.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -92,9 +97,9 @@ pub enum Event {
         /// For people.
         reason: String,
     },
-    /// A message was sent again, after an answer that asks for it or a lost connection.
+    /// A message was sent again, after an answer that asks for it, a lost connection, or no answer in time.
     Repeated {
-        /// The status of that answer; 0 where the connection was lost before it.
+        /// The status of that answer, or [`LOST`] or [`TIMED_OUT`] where there was none.
         status: u16,
         /// From that answer or loss until the message was sent again.
         after: Nanos,

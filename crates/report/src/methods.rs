@@ -1,7 +1,7 @@
 //! A page of prose on how a run was measured, for the methods section of a paper. Each sentence follows from the run's record; what a
 //! record does not hold is not claimed.
 
-use crate::text::{count, rate, time};
+use crate::text::{broken, count, rate, time};
 use plimsoll_analysis::level::LevelVerdict;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::record::{LevelRecord, RunEnd, RunRecord};
@@ -27,22 +27,7 @@ pub fn methods(record: &RunRecord, summary: &Summary) -> String {
 
 /// Lines of at most 100 columns.
 fn paragraphs(sentences: &[String]) -> String {
-    let mut out = String::new();
-    let mut column = 0;
-    for word in sentences.iter().flat_map(|sentence| sentence.split_whitespace()) {
-        let length = word.chars().count();
-        if column > 0 && column + 1 + length > 100 {
-            out.push('\n');
-            column = 0;
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += length;
-    }
-    out.push('\n');
-    out
+    broken("", &sentences.join(" "), "", 100).join("\n") + "\n"
 }
 
 /// Facts by name, as words.

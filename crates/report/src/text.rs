@@ -86,10 +86,15 @@ pub fn wrapped(text: &str, indent: &str) -> Vec<String> {
 
 /// The same behind what the first line begins with.
 pub(crate) fn hanging(first: &str, text: &str, indent: &str) -> Vec<String> {
+    broken(first, text, indent, WIDTH)
+}
+
+/// The same on lines of another width.
+pub(crate) fn broken(first: &str, text: &str, indent: &str, width: usize) -> Vec<String> {
     let mut lines = vec![first.to_owned()];
     let mut is_empty = true;
     for word in text.split_whitespace() {
-        let fits = lines.last().is_some_and(|line| line.chars().count() + 1 + word.chars().count() <= WIDTH);
+        let fits = lines.last().is_some_and(|line| line.chars().count() + 1 + word.chars().count() <= width);
         match lines.last_mut() {
             Some(line) if is_empty => line.push_str(word),
             Some(line) if fits => {

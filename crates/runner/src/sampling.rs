@@ -266,6 +266,13 @@ impl Drop for Sampling {
 mod tests {
     use super::*;
 
+    /// A soak looks at what these samplers read.
+    #[test]
+    fn the_samplers_of_a_soak_are_there() {
+        let is_there = |name: &&str| plimsoll_observe::samplers::SAMPLERS.iter().any(|own| own.name == *name);
+        assert!(plimsoll_analysis::growth::STOCKS.iter().all(|name| is_there(&name)));
+    }
+
     /// The planted fault: whoever asks for the readings is kept away for three seconds.
     #[test]
     fn readings_are_taken_in_time_though_nobody_asks_for_them() {

@@ -7,62 +7,45 @@ use std::fs;
 
 const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/summary.schema.json");
 
-#[test]
-fn the_published_summary_schema_is_that_of_the_program() {
-    let schema = format!("{:#}\n", plimsoll_report::json::schema());
+/// Compares a published schema with that of the program, or writes it again.
+#[track_caller]
+fn assert_published(name: &str, schema: &Value) {
+    let path = format!("{}/../../docs/schema/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let schema = format!("{schema:#}\n");
     if std::env::var_os("UPDATE_SCHEMAS").is_some() {
-        fs::write(PUBLISHED, &schema).unwrap();
+        fs::write(&path, &schema).unwrap();
     }
-    let published = fs::read_to_string(PUBLISHED).unwrap_or_default();
+    let published = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         published == schema,
-        "docs/schema/summary.schema.json is stale: write it again with\n\
+        "docs/schema/{name}.schema.json is stale: write it again with\n\
          UPDATE_SCHEMAS=1 cargo test -p plimsoll-cli schema"
     );
 }
 
 #[test]
+fn the_published_summary_schema_is_that_of_the_program() {
+    assert_published("summary", &plimsoll_report::json::schema());
+}
+
+#[test]
 fn the_published_schema_of_dissections_is_that_of_the_program() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/dissection.schema.json");
-    let schema = format!("{:#}\n", plimsoll_report::dissection::schema());
-    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
-        fs::write(path, &schema).unwrap();
-    }
-    let published = fs::read_to_string(path).unwrap_or_default();
-    assert!(published == schema, "docs/schema/dissection.schema.json is stale: see above");
+    assert_published("dissection", &plimsoll_report::dissection::schema());
 }
 
 #[test]
 fn the_published_schema_of_what_was_learned_is_that_of_the_program() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/learned.schema.json");
-    let schema = format!("{:#}\n", plimsoll_report::learned::schema());
-    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
-        fs::write(path, &schema).unwrap();
-    }
-    let published = fs::read_to_string(path).unwrap_or_default();
-    assert!(published == schema, "docs/schema/learned.schema.json is stale: see above");
+    assert_published("learned", &plimsoll_report::learned::schema());
 }
 
 #[test]
 fn the_published_schema_of_sweeps_is_that_of_the_program() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/sweep.schema.json");
-    let schema = format!("{:#}\n", plimsoll_report::sweep::schema());
-    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
-        fs::write(path, &schema).unwrap();
-    }
-    let published = fs::read_to_string(path).unwrap_or_default();
-    assert!(published == schema, "docs/schema/sweep.schema.json is stale: see above");
+    assert_published("sweep", &plimsoll_report::sweep::schema());
 }
 
 #[test]
 fn the_published_schema_of_plans_is_that_of_the_program() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/plan.schema.json");
-    let schema = format!("{:#}\n", plimsoll_report::capacity_plan::schema());
-    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
-        fs::write(path, &schema).unwrap();
-    }
-    let published = fs::read_to_string(path).unwrap_or_default();
-    assert!(published == schema, "docs/schema/plan.schema.json is stale: see above");
+    assert_published("plan", &plimsoll_report::capacity_plan::schema());
 }
 
 #[track_caller]

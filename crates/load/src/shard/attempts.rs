@@ -1,6 +1,7 @@
 //! Messages that devices send again by themselves, where the scenario says so: each attempt that is not acknowledged in time, or
 //! whose connection is lost, is followed by another one after a pause. All attempts of a message are one message of the ledger.
 
+use crate::driver::{LOST, TIMED_OUT};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::RetryPlan;
 use plimsoll_stats::distribution::{Random, random};
@@ -27,8 +28,8 @@ impl Cause {
     /// The number that stands for it among statuses.
     pub fn status(self) -> u16 {
         match self {
-            Cause::Lost => 0,
-            Cause::Timeout => 1,
+            Cause::Lost => LOST,
+            Cause::Timeout => TIMED_OUT,
         }
     }
 }

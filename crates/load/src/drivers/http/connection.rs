@@ -2,7 +2,7 @@
 
 use super::Io;
 use super::outcome::Outcome;
-use crate::driver::{Client, Event};
+use crate::driver::{Client, Event, LOST, TIMED_OUT};
 use crate::drivers::socket::Interest;
 use crate::drivers::stream::{Backoff, Stream};
 use plimsoll_codec::http::{HttpError, Reader, Side, Start};
@@ -12,9 +12,6 @@ use rustix::event::epoll::EventFlags;
 
 /// Largest answer that is taken; a longer one is a lie or an attack.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
-/// What stands for the status of an answer where there was none: the connection was lost, or it did not come in time.
-const LOST: u16 = 0;
-const TIMED_OUT: u16 = 1;
 /// The status of a request whose credentials are not accepted (RFC 9110 section 15.5.2).
 const UNAUTHORIZED: u16 = 401;
 
