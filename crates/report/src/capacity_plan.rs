@@ -69,7 +69,7 @@ fn table(plan: &CapacityPlan) -> String {
         let ratio = match (own.ratio.least, own.ratio.most) {
             (Some(least), Some(most)) if least == most => format!("x {}", hundredths(least)),
             (Some(least), Some(most)) => format!("x {} to {}", hundredths(least), hundredths(most)),
-            (None, Some(most)) => format!("x {} at most", hundredths(most)),
+            (None, Some(most)) => format!("at most x {}", hundredths(most)),
             _ => String::new(),
         };
         let cost = own.cost.map(money).unwrap_or_default();
@@ -83,8 +83,8 @@ fn bounds(bounds: Bounds) -> String {
     match (bounds.least.map(count), bounds.most.map(count)) {
         (Some(least), Some(most)) if least == most => least,
         (Some(least), Some(most)) => format!("{least} to {most}"),
-        (Some(least), None) => format!("{least} at least"),
-        (None, Some(most)) => format!("{most} at most"),
+        (Some(least), None) => format!("at least {least}"),
+        (None, Some(most)) => format!("at most {most}"),
         (None, None) => "not known".to_owned(),
     }
 }
