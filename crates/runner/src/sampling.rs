@@ -269,8 +269,8 @@ mod tests {
     /// A soak looks at what these samplers read.
     #[test]
     fn the_samplers_of_a_soak_are_there() {
-        let is_there = |name: &&str| plimsoll_observe::samplers::SAMPLERS.iter().any(|own| own.name == *name);
-        assert!(plimsoll_analysis::growth::STOCKS.iter().all(|name| is_there(&name)));
+        let is_there = |name: &str| plimsoll_observe::samplers::SAMPLERS.iter().any(|own| own.name == name);
+        assert!(plimsoll_analysis::growth::STOCKS.iter().all(|name| is_there(name)));
     }
 
     /// The planted fault: whoever asks for the readings is kept away for three seconds.
