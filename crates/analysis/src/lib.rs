@@ -33,6 +33,7 @@ mod memory;
 pub mod objective;
 pub mod processor_bound;
 mod processors;
+pub mod rejudged;
 pub mod scalability;
 pub mod search;
 pub mod sizes;

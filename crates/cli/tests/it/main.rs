@@ -63,6 +63,7 @@ mod onem2m;
 mod own_certificates;
 mod peers;
 mod plan;
+mod plans_real;
 mod planted_faults;
 mod populations;
 mod probe;
