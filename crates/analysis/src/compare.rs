@@ -222,7 +222,7 @@ fn populations(groups: &[Vec<&Compared<'_>>], label: &str) -> Vec<String> {
 
 /// The level of a run by its load: its last valid hold, since a level that decided nothing is held again.
 fn valid<'a>(run: &Compared<'a>, label: &str) -> Option<&'a LevelSummary> {
-    let mut holds = run.summary.levels.iter().rev();
+    let mut holds = run.summary.levels.iter().rev().filter(|level| !level.falling);
     holds.find(|level| level.load.to_string() == label && level.validity == Validity::Valid)
 }
 

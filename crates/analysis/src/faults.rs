@@ -1,4 +1,4 @@
-//! Planned faults of a level: from when to when each was there, what became of messages before, during and after it, and whether
+//! Planned faults of a level, and a spike of its load: from when to when each was there, what became of messages before, during and after it, and whether
 //! the platform recovered.
 
 mod phase;
@@ -10,22 +10,24 @@ pub use recovery::{Outcome, RecoverySummary};
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::objective::Standing;
 use phase::Phases;
-use plimsoll_model::Nanos;
 use plimsoll_model::fault::FaultRecord;
 use plimsoll_model::objective::Objective;
 use plimsoll_model::record::{LevelRecord, Terms};
+use plimsoll_model::text::grouped;
+use plimsoll_model::{LoadCurve, Nanos};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::ops::Range;
 
-/// A planned fault, and what became of it.
+/// A planned fault, or a spike of the load, and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FaultSummary {
-    /// What went wrong, as the scenario calls it.
+    /// What went wrong, as the scenario calls it; `spike` of a spike of the load.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub kind: &'static str,
-    /// The component that had the fault, or to which the way leads.
+    /// The component that had the fault, or to which the way leads; `load` of a spike.
     pub component: String,
     /// What happened, for people.
     pub what: String,
@@ -49,9 +51,14 @@ pub struct FaultSummary {
     pub after: Option<PhaseSummary>,
 }
 
-/// The planned faults of a level, in the order of time.
+/// The planned faults of a level, in the order of time, or its spike.
 pub fn of(record: &LevelRecord, terms: &Terms) -> Vec<FaultSummary> {
     let Some(level_end) = &record.end else { return Vec::new() };
+    if let Some(curve) = &record.start.curve
+        && let Some(span) = curve.spike()
+    {
+        return vec![spike(record, terms, curve, span)];
+    }
     let done = level_end.faults.iter().chain(std::iter::repeat(&UNKNOWN));
     let mut all = Vec::new();
     let mut begin = 0;
@@ -61,16 +68,8 @@ pub fn of(record: &LevelRecord, terms: &Terms) -> Vec<FaultSummary> {
         let span = done
             .span()
             .map(|(began, ended)| (began - record.start.hold_start, ended - record.start.hold_start));
-        let span_or_plan = span.unwrap_or((planned.at, planned.end()));
-        let phases = Phases::of(record, begin, span_or_plan, until);
-        let (recovery, recovered) = recovery::of(record, terms, &phases, span);
-        let of = |range: std::ops::Range<usize>| PhaseSummary::of(record, terms, range);
-        let end = phases.during.end;
-        // Where nobody can say, nothing is said to be recovering either.
-        let is_known = recovery.outcome != Outcome::Unknown;
-        let recovered_at = recovered.unwrap_or(if is_known { until } else { end }).max(end);
-        // What follows from a platform that had not recovered, its own samples say.
-        let next_begin = recovered.unwrap_or(end).max(end);
+        let around = Around::of(record, terms, begin..until, span, (planned.at, planned.end()));
+        begin = around.next;
         all.push(FaultSummary {
             kind: planned.kind.name(),
             component: planned.component.clone(),
@@ -79,15 +78,74 @@ pub fn of(record: &LevelRecord, terms: &Terms) -> Vec<FaultSummary> {
             actual: span.map(seconds),
             means: done.means.clone(),
             failed: done.failed.clone().or_else(|| span.is_none().then(|| UNTOLD.to_owned())),
+            recovery: around.recovery,
+            before: around.before,
+            during: around.during,
+            recovering: around.recovering,
+            after: around.after,
+        });
+    }
+    all
+}
+
+/// A spike of the load, from which the platform has to recover as from a fault.
+fn spike(record: &LevelRecord, terms: &Terms, curve: &LoadCurve, span: (Nanos, Nanos)) -> FaultSummary {
+    let around = Around::of(record, terms, 0..record.samples.len(), Some(span), span);
+    let [usual, high] = [curve.first(), curve.highest()].map(grouped);
+    FaultSummary {
+        kind: "spike",
+        component: "load".to_owned(),
+        what: format!("a spike of {high}/s instead of {usual}/s"),
+        planned: seconds(span),
+        actual: Some(seconds(span)),
+        means: String::new(),
+        failed: None,
+        recovery: around.recovery,
+        before: around.before,
+        during: around.during,
+        recovering: around.recovering,
+        after: around.after,
+    }
+}
+
+/// What came before a disturbance, with it and after it.
+struct Around {
+    recovery: RecoverySummary,
+    before: PhaseSummary,
+    during: PhaseSummary,
+    recovering: Option<PhaseSummary>,
+    after: Option<PhaseSummary>,
+    /// The first sample that is before the next one.
+    next: usize,
+}
+
+impl Around {
+    /// Among those samples, of a disturbance that was there from when to when, or was planned to be.
+    fn of(
+        record: &LevelRecord,
+        terms: &Terms,
+        samples: Range<usize>,
+        span: Option<(Nanos, Nanos)>,
+        planned: (Nanos, Nanos),
+    ) -> Around {
+        let until = samples.end;
+        let phases = Phases::of(record, samples.start, span.unwrap_or(planned), until);
+        let (recovery, recovered) = recovery::of(record, terms, &phases, span);
+        let of = |range: Range<usize>| PhaseSummary::of(record, terms, range);
+        let end = phases.during.end;
+        // Where nobody can say, nothing is said to be recovering either.
+        let is_known = recovery.outcome != Outcome::Unknown;
+        let recovered_at = recovered.unwrap_or(if is_known { until } else { end }).max(end);
+        Around {
             recovery,
             before: of(phases.before.clone()),
             during: of(phases.during.clone()),
             recovering: Some(end..recovered_at).filter(|range| !range.is_empty()).map(of),
             after: Some(recovered_at..until).filter(|range| !range.is_empty()).map(of),
-        });
-        begin = next_begin;
+            // What follows from a platform that had not recovered, its own samples say.
+            next: recovered.unwrap_or(end).max(end),
+        }
     }
-    all
 }
 
 /// Of a fault of which nobody has told.

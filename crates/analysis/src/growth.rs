@@ -91,8 +91,11 @@ fn bytes(bytes: f64) -> String {
 
 /// What grew in each level with a hold of five minutes or more.
 pub fn of(levels: &[LevelRecord], components: &[ComponentUsage], gauges: &[Gauge]) -> Vec<Soak> {
-    let is_long = |level: &&LevelRecord| level.start.hold >= LONG && level.start.experiment.is_none();
-    levels.iter().filter(is_long).filter_map(|level| soak(level, components, gauges)).collect()
+    // What grows with the load of a curve is no leak.
+    let is_soak = |level: &&LevelRecord| {
+        level.start.hold >= LONG && level.start.experiment.is_none() && level.start.curve.is_none()
+    };
+    levels.iter().filter(is_soak).filter_map(|level| soak(level, components, gauges)).collect()
 }
 
 /// For people, of all levels.

@@ -9,6 +9,7 @@ pub use inference::{Inference, PublishCause, Rise, TotalCause};
 pub use times::Times;
 
 use crate::achieved::Achieved;
+use crate::curve::CurveSummary;
 use crate::event_life::EventLife;
 use crate::faults::FaultSummary;
 use crate::generator::Generator;
@@ -61,7 +62,7 @@ pub struct LevelSummary {
         feature = "schema",
         schemars(
             with = "String",
-            extend("enum" = ["valid", "generator_bound", "receiver_bound", "host_bound"])
+            extend("enum" = ["valid", "generator_bound", "receiver_bound", "host_bound", "interrupted"])
         )
     )]
     pub validity: Validity,
@@ -216,6 +217,14 @@ pub struct LevelSummary {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub faults: Vec<FaultSummary>,
+    /// What was offered and done along a curve, of whose load `offered` is the mean; absent of a level of one load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub curve: Option<CurveSummary>,
+    /// Whether it was run again on the way down; absent where it was not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub falling: bool,
     /// Each population by itself, in their order; absent in a run of one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]

@@ -9,6 +9,7 @@ mod clear;
 pub mod closed_bounds;
 pub mod compare;
 pub mod cost;
+pub mod curve;
 pub mod dissection;
 pub mod duplicates;
 pub mod early_stop;
@@ -21,6 +22,7 @@ pub mod gauges;
 pub mod generator;
 pub mod growth;
 pub mod headroom;
+pub mod hysteresis;
 mod inference;
 pub mod laws;
 pub mod learning;
@@ -34,6 +36,7 @@ pub mod objective;
 pub mod processor_bound;
 mod processors;
 pub mod rejudged;
+mod sample_tests;
 pub mod scalability;
 pub mod search;
 pub mod sizes;
@@ -52,11 +55,11 @@ pub mod wire;
 use cost::CostSummary;
 use dissection::DissectionSummary;
 use experiment::observed::Observed;
-use level::LevelSummary;
+use level::{LevelSummary, LevelVerdict};
 use load_line::LoadLine;
 pub use measured::summarize as summarize_level;
 use plimsoll_model::record::{RunEnd, RunRecord, Terms};
-use plimsoll_model::{Histogram, Metric, Verdict};
+use plimsoll_model::{Histogram, Metric, Validity, Verdict};
 
 use summary::{ComponentSummary, Summary};
 use time_summary::TimeSummary;
@@ -116,6 +119,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
     let gauges = gauges::of(&record.gauges, &record.levels);
     let soaks = growth::of(&record.levels, &record.components, &record.gauges);
     let energy = energy::of(&gauges, &levels, load_line.as_ref());
+    let hysteresis = hysteresis::of(record, &levels);
     let cost = record.terms.cost.as_ref().map(|cost| CostSummary::of(cost, load_line.as_ref()));
     Summary {
         schema: SCHEMA,
@@ -133,6 +137,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
             .chain(early_stop::skipped(record, &levels))
             .chain(duplicates::story(&levels))
             .chain(growth::stories(&soaks))
+            .chain(hysteresis.iter().map(|found| found.told.clone()))
             .chain(record.provenance.notes.iter().cloned())
             .collect(),
         search: finding,
@@ -157,6 +162,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         cost,
         energy,
         soaks,
+        hysteresis,
         dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,
@@ -167,6 +173,9 @@ pub fn summarize(record: &RunRecord) -> Summary {
 fn levels(record: &RunRecord, capture: Option<&DissectionSummary>) -> Vec<LevelSummary> {
     let summarize = |level| measured::summarize(level, &record.terms, &record.components);
     let mut levels: Vec<_> = record.levels.iter().map(summarize).collect();
+    // A run ends within its last level alone: where others follow, it was resumed.
+    let earlier = levels.iter_mut().rev().skip(1);
+    earlier.filter(|level| level.verdict == LevelVerdict::Unfinished).for_each(interrupted);
     let trips = if record.terms.qos == 2 { 2 } else { 1 };
     let Terms { local, relayed, ref objectives, datagrams, .. } = record.terms;
     inference::infer(&mut levels, inference::Setting { trips, local, objectives });
@@ -187,6 +196,14 @@ fn levels(record: &RunRecord, capture: Option<&DissectionSummary>) -> Vec<LevelS
         level.blame = blame::of(level, &evidence).map(|blame| blame.beside_faults(level));
     }
     levels
+}
+
+/// Makes a level invalid within which the run was interrupted.
+fn interrupted(level: &mut LevelSummary) {
+    level.verdict = LevelVerdict::Invalid;
+    level.validity = Validity::Interrupted;
+    level.reasons = vec!["the run was interrupted within this level, and resumed after it".to_owned()];
+    faults::judge_validity(level);
 }
 
 /// The verdict on a run, and why.

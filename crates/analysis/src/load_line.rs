@@ -67,6 +67,10 @@ impl LoadLine {
 
 /// The top of the unbroken run of met levels from the lowest. Of a load that was held again the hold that decided counts.
 pub fn find(levels: &[LevelSummary]) -> Option<LoadLine> {
+    // A level of many loads says nothing of a single one.
+    if levels.iter().any(|level| level.curve.is_some()) {
+        return None;
+    }
     let rising = rising(levels);
     let met = rising.iter().take_while(|level| level.verdict == LevelVerdict::Met).count();
     let top = rising.get(met.checked_sub(1)?)?;
@@ -161,6 +165,9 @@ fn without_line(levels: &[LevelSummary], finding: Option<&Finding>) -> (Verdict,
     let Some(lowest) = rising.first() else {
         return (Verdict::Failed, "no level was run".into());
     };
+    if let Some(curve) = &lowest.curve {
+        return curve.judge(lowest);
+    }
     let why = format!("the lowest level, {}: {}", lowest.load, lowest.why());
     match lowest.verdict {
         LevelVerdict::Missed => (Verdict::Missed, why),
@@ -246,14 +253,15 @@ fn in_experiment(death: &DeathRecord, experiment: &[LevelRecord]) -> Option<Stri
 }
 
 /// A whole number where the rate is large enough for one.
-fn rate(rate: f64) -> String {
+pub(crate) fn rate(rate: f64) -> String {
     if rate >= 100.0 { grouped(rate.round_ties_even()) } else { grouped((rate * 100.0).round() / 100.0) }
 }
 
 /// By offered load, or by operations in flight; of several holds of one load the one that decided, and of contradicting ones
 /// the one that missed.
 pub(crate) fn rising(levels: &[LevelSummary]) -> Vec<&LevelSummary> {
-    let mut rising: Vec<&LevelSummary> = levels.iter().collect();
+    // What was run again on the way down is compared with the way up, and makes no load line.
+    let mut rising: Vec<&LevelSummary> = levels.iter().filter(|level| !level.falling).collect();
     let weight = |level: &LevelSummary| match level.verdict {
         LevelVerdict::Missed => 0,
         LevelVerdict::Met => 1,

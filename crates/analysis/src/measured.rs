@@ -11,7 +11,7 @@ use crate::sizes::SizesSummary;
 use crate::time_summary::{DifferenceSummary, TimeSummary};
 use crate::validity::{self, Evidence};
 use crate::wire::WireSummary;
-use crate::{faults, memory, processors, stall, starvation, verdict, warming};
+use crate::{curve, faults, memory, processors, stall, starvation, verdict, warming};
 use plimsoll_model::metric::Observations;
 use plimsoll_model::record::{ComponentUsage, LevelRecord, PopulationTerms, SampleRecord, Terms};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos, Validity};
@@ -47,6 +47,8 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         starved,
         populations: populations(record, terms),
         faults: faults::of(record, terms),
+        curve: curve::of(record, terms),
+        falling: record.start.falling,
         ..LevelSummary::default()
     };
     seen.ledger(&mut level);

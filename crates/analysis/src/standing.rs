@@ -9,6 +9,10 @@ use plimsoll_model::record::LevelRecord;
 /// Judges one objective by all that is known: where a quantile does not exist, by the observations beyond its bound.
 pub fn standing(objective: &Objective, level: &LevelSummary, record: &LevelRecord) -> Standing {
     let (level, record) = objective::about(objective, level, record);
+    // Along a curve, it holds at each time.
+    if let Some(missed) = level.curve.as_ref().and_then(|curve| curve.missed(objective)) {
+        return Standing::Missed(missed);
+    }
     match objective::judge(objective, level) {
         Standing::Undecided(why) => match clear::is_clear_of_few(objective, level, record) {
             Some(reason) => Standing::Missed(reason),

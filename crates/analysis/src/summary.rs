@@ -3,12 +3,14 @@
 
 use crate::closed_bounds::ClosedBounds;
 use crate::cost::CostSummary;
+use crate::curve::CurveSummary;
 use crate::dissection::DissectionSummary;
 use crate::energy::EnergySummary;
 use crate::experiment::Experiment;
 use crate::gauges::GaugeSummary;
 use crate::generator::Generator;
 use crate::growth::Soak;
+use crate::hysteresis::Hysteresis;
 use crate::laws::ComponentLaws;
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::limits::Limit;
@@ -39,8 +41,8 @@ pub struct Summary {
     pub verdict: Verdict,
     /// Why, for people.
     pub reason: String,
-    /// The highest level of the unbroken run of met levels from the lowest; null where the lowest is not met. After a
-    /// search: the level that confirmed it.
+    /// The highest level of the unbroken run of met levels from the lowest; null where the lowest is not met, and where the load
+    /// changes within the level. After a search: the level that confirmed it.
     pub load_line: Option<LoadLine>,
     /// Rate that the load line was to reach at least, in operations per second; null where none was demanded.
     pub demanded_load_line: Option<f64>,
@@ -87,6 +89,8 @@ pub struct Summary {
     pub energy: Option<EnergySummary>,
     /// What grew in levels with a hold of five minutes or more, one entry for each of them.
     pub soaks: Vec<Soak>,
+    /// How levels of the way down compare with those of the way up; null of a run without a way down.
+    pub hysteresis: Option<Hysteresis>,
     /// What the wire said; null where nothing was captured.
     pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.
@@ -102,6 +106,11 @@ impl Summary {
             Verdict::Invalid if is_experiment_alone && self.limits.is_empty() => "not found",
             verdict => verdict.name(),
         }
+    }
+
+    /// The curve that the load followed; `None` of a run of levels of one load each.
+    pub fn curve(&self) -> Option<&CurveSummary> {
+        load_line::rising(&self.levels).first()?.curve.as_ref()
     }
 
     /// The level that bounds the load line: the next one, or without a load line the lowest that was not met. `None` where all

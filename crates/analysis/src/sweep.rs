@@ -261,7 +261,7 @@ impl Sweep {
 /// The level that says what a run found: that of its load line, else the last that came to its end.
 fn deciding(levels: &[LevelSummary], line: Option<u16>) -> Option<&LevelSummary> {
     let of_line = levels.iter().find(|level| Some(level.index) == line);
-    of_line.or_else(|| levels.iter().rfind(|level| level.finished))
+    of_line.or_else(|| levels.iter().rfind(|level| level.finished && !level.falling))
 }
 
 fn cell(position: &[usize], runs: &[&Taken]) -> Cell {

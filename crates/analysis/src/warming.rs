@@ -33,6 +33,10 @@ impl Warming {
 /// The fall of the publish time from send within the hold, or where nothing is acknowledged of the subscribe time; `None`
 /// where there is none beyond chance (Mann and Kendall's test at 1 %).
 pub fn of(record: &LevelRecord) -> Option<Warming> {
+    // Times fall with the load of a curve.
+    if record.start.curve.is_some() {
+        return None;
+    }
     let medians = |metric: Metric| -> Vec<Nanos> {
         let own = record.samples.iter().flatten().filter_map(|sample| sample.histograms.get(&metric));
         own.filter_map(|times| times.quantile(0.5)).collect()

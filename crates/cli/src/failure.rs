@@ -2,6 +2,7 @@
 
 use crate::exit_code;
 use plimsoll_runner::RunError;
+use plimsoll_runner::resume::ResumeError;
 use plimsoll_scenario::{Diagnostics, wrapped};
 use plimsoll_store::StoreError;
 use std::path::Path;
@@ -68,6 +69,15 @@ impl From<RunError> for Failure {
             RunError::Host(reason) => Failure::Usage(reason),
             RunError::Store(error) => Failure::Store(error),
             RunError::Interrupted => Failure::Interrupted("nothing was run"),
+        }
+    }
+}
+
+impl From<ResumeError> for Failure {
+    fn from(error: ResumeError) -> Failure {
+        match error {
+            ResumeError::Store(error) => Failure::Store(error),
+            ResumeError::Refused(reason) => Failure::Usage(reason),
         }
     }
 }

@@ -4,10 +4,12 @@
 //! Even arrivals have a due time by number. Poisson arrivals of a population come from up to [`BLOCKS`] processes of their
 //! own, whose number depends on the population alone and whose superposition is exactly Poisson; a thread walks those of its
 //! devices. Arrivals for each device are a process for each. Any other process of a whole population cannot be divided: each
-//! thread walks all of it and keeps what belongs to its devices.
+//! thread walks all of it and keeps what belongs to its devices. Where the load follows a curve, all of them are drawn as if it did
+//! not, and moved to where the curve has offered as much ([`crate::time_change`]).
 
 use crate::share::{BLOCKS, Share};
-use plimsoll_model::{DeviceId, Nanos};
+use crate::time_change::TimeChange;
+use plimsoll_model::{DeviceId, LoadCurve, Nanos};
 use plimsoll_scenario::plan::ArrivalsPer;
 use plimsoll_stats::distribution::{InterArrival, Random, random};
 use std::cmp::Reverse;
@@ -55,6 +57,8 @@ pub struct Arrivals {
     first: u32,
     end: Nanos,
     schedule: Schedule,
+    /// When what is drawn is due, where the load follows a curve.
+    change: Option<TimeChange>,
 }
 
 enum Schedule {
@@ -170,7 +174,15 @@ impl Arrivals {
                 Schedule::Lanes { lanes, next }
             }
         };
-        Arrivals { process, share, first, end, schedule }
+        Arrivals { process, share, first, end, schedule, change: None }
+    }
+
+    /// The arrivals of a hold whose load follows a curve, of which the process has the mean rate, and of the warm-up before it, which
+    /// has the curve's first rate.
+    pub fn along(process: Process, share: Share, curve: &LoadCurve, warm_up: Nanos) -> Arrivals {
+        let change = TimeChange::of(curve, warm_up);
+        let drawn = Arrivals::new(process, share, change.drawn_until());
+        Arrivals { change: Some(change), ..drawn }
     }
 }
 
@@ -197,6 +209,15 @@ impl Iterator for Arrivals {
     type Item = Arrival;
 
     fn next(&mut self) -> Option<Arrival> {
+        let drawn = self.draw()?;
+        let due = self.change.as_mut().map_or(drawn.due, |change| change.due(drawn.due));
+        Some(Arrival { due, ..drawn })
+    }
+}
+
+impl Arrivals {
+    /// The next arrival as if the load were the same all the time.
+    fn draw(&mut self) -> Option<Arrival> {
         let (process, share, first_number, end) = (&self.process, self.share, self.first, self.end);
         match &mut self.schedule {
             Schedule::Even { round, slot, owned } => {
@@ -399,6 +420,91 @@ mod tests {
                 assert_eq!(hold_of(&all, warm_up, longest, 1 << 40, &mut || true), Some(longest));
                 assert_eq!(hold_of(&all, warm_up, longest * 1000, 1 << 40, &mut || false), None);
             }
+        }
+    }
+
+    /// From 500/s to 1,500/s within 60 s, a silence of 10 s, then 1,000/s for 30 s.
+    fn curve() -> LoadCurve {
+        let points = [(0, 500.0), (60, 1500.0), (60, 0.0), (70, 0.0), (70, 1000.0), (100, 1000.0)];
+        LoadCurve::new(&points.map(|(at, rate)| (Nanos::from_secs(at), rate)), END).unwrap()
+    }
+
+    fn along(gaps: InterArrival, per: ArrivalsPer, devices: u32, share: Share) -> Vec<Arrival> {
+        let process = Process { rate: curve().mean(), devices, ..process(gaps, per) };
+        Arrivals::along(process, share, &curve(), Nanos::from_secs(5)).collect()
+    }
+
+    #[test]
+    fn any_number_of_threads_sees_the_same_due_times_along_a_curve() {
+        for (per, devices) in
+            [ArrivalsPer::Population, ArrivalsPer::Device].map(|per| [(per, 7), (per, 5000)]).concat()
+        {
+            for gaps in GAPS {
+                let mut whole = along(gaps, per, devices, Share::WHOLE);
+                assert!(whole.windows(2).all(|pair| pair[0].due <= pair[1].due), "in order");
+                whole.sort();
+                for threads in [2, 3, 8] {
+                    let shares = (0..threads).map(|index| Share { index, of: threads, first: 0 });
+                    let mut parts: Vec<_> =
+                        shares.flat_map(|share| along(gaps, per, devices, share)).collect();
+                    parts.sort();
+                    assert_eq!(parts, whole, "{gaps:?} {per:?} of {devices} on {threads} threads");
+                }
+            }
+        }
+    }
+
+    /// What was due by each second is the area under the curve by then: to one of even arrivals, to one of each device that sends
+    /// evenly by itself.
+    #[test]
+    fn even_arrivals_follow_a_curve_exactly() {
+        for (per, devices, most) in [(ArrivalsPer::Population, 7, 1.01), (ArrivalsPer::Device, 7, 7.01)] {
+            let due = along(InterArrival::Constant, per, devices, Share::WHOLE);
+            for second in 0..=105 {
+                let at = Nanos::from_secs(second);
+                let seen = due.iter().take_while(|arrival| arrival.due < at).count() as f64;
+                let (warm_up, hold) = (at.min(Nanos::from_secs(5)), at - Nanos::from_secs(5));
+                let hold = hold.max(Nanos::ZERO);
+                let area = 500.0 * warm_up.as_secs_f64()
+                    + curve().mean_between(Nanos::ZERO, hold) * hold.as_secs_f64();
+                assert!((seen - area).abs() <= most, "{per:?}, {second} s: {seen}, area {area}");
+            }
+        }
+    }
+
+    /// Poisson counts in windows of 100 ms, each less its area over the square root of that: mean 0 and variance 1. Of 900 windows the
+    /// mean has a standard deviation of 1/30, the variance one of sqrt(2/900) = 0.047, and the lag-1 correlation one of 1/30. Four of
+    /// each are allowed.
+    #[test]
+    fn poisson_arrivals_along_a_curve_are_poisson_with_its_rate() {
+        for (per, devices) in
+            [(ArrivalsPer::Population, 7), (ArrivalsPer::Population, 5_000), (ArrivalsPer::Device, 7)]
+        {
+            let mut counts = vec![0.0f64; 1000];
+            for arrival in along(InterArrival::Exponential, per, devices, Share::WHOLE) {
+                if let Some(count) = counts.get_mut(((arrival.due.0 - 5_000_000_000) / 100_000_000) as usize)
+                    && arrival.due >= Nanos::from_secs(5)
+                {
+                    *count += 1.0;
+                }
+            }
+            let area = |window: usize| {
+                let [from, to] = [window, window + 1].map(|edge| Nanos::from_millis(100 * edge as i64));
+                curve().mean_between(from, to) * 0.1
+            };
+            let silent = counts.iter().enumerate().filter(|(window, _)| area(*window) == 0.0);
+            assert!(silent.map(|(_, count)| *count).sum::<f64>() == 0.0, "{per:?}: arrivals in the silence");
+            let scores = counts.iter().enumerate().filter(|(window, _)| area(*window) > 0.0);
+            let scores: Vec<f64> =
+                scores.map(|(window, count)| (count - area(window)) / area(window).sqrt()).collect();
+            let n = scores.len() as f64;
+            let mean = scores.iter().sum::<f64>() / n;
+            let variance = scores.iter().map(|score| score * score).sum::<f64>() / n;
+            let lag_1 = scores.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / (n * variance);
+            assert_eq!(scores.len(), 900);
+            assert!(mean.abs() < 4.0 / 30.0, "{per:?}: mean {mean}");
+            assert!((variance - 1.0).abs() < 0.19, "{per:?}: variance {variance}");
+            assert!(lag_1.abs() < 4.0 / 30.0, "{per:?}: lag-1 correlation {lag_1}");
         }
     }
 

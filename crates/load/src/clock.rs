@@ -15,7 +15,12 @@ impl Clock {
         Clock { epoch: read(ClockId::Monotonic) }
     }
 
-    /// What `CLOCK_MONOTONIC` showed at the run's epoch, in nanoseconds.
+    /// A clock that shows that time now: of a run that is continued.
+    pub fn showing(now: Nanos) -> Clock {
+        Clock { epoch: read(ClockId::Monotonic) - now.0 }
+    }
+
+    /// What `CLOCK_MONOTONIC` showed at the run's epoch, in nanoseconds; of a run that is continued, what it would have shown.
     pub fn epoch(&self) -> i64 {
         self.epoch
     }

@@ -304,6 +304,8 @@ impl Engine {
             cut: None,
             experiment: None,
             faults: Vec::new(),
+            curve: self.plan.load.curve_of(level).cloned(),
+            falling: false,
         })
     }
 

@@ -32,5 +32,6 @@ pub mod shard;
 pub mod share;
 pub mod sources;
 pub mod throttle;
+mod time_change;
 pub mod tls_refusal;
 pub mod topology;

@@ -3,6 +3,7 @@
 
 pub mod cost;
 pub mod counts;
+pub mod curve;
 pub mod experiment;
 pub mod fault;
 pub mod formats;
@@ -23,6 +24,7 @@ pub mod verdict;
 pub mod wire;
 
 pub use counts::Counts;
+pub use curve::LoadCurve;
 pub use histogram::Histogram;
 pub use ids::{DeviceId, LevelIndex, RunId};
 pub use load::Load;

@@ -5,7 +5,7 @@ use crate::experiment::{Block, ExperimentLevel, Stage};
 use crate::fault::{FaultRecord, PlannedFault};
 use crate::message::MessageRecord;
 use crate::text::harmless;
-use crate::{Counts, Histogram, LevelIndex, Load, Metric, Nanos};
+use crate::{Counts, Histogram, LevelIndex, Load, LoadCurve, Metric, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -65,6 +65,12 @@ pub struct LevelStart {
     /// What goes wrong in its hold on purpose, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<PlannedFault>,
+    /// How its load changes in the hold, of which `load` is the mean; `None` of a level of one load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<LoadCurve>,
+    /// Whether it was run before on the way up, and now again on the way down.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub falling: bool,
 }
 
 impl LevelStart {
@@ -432,6 +438,33 @@ pub struct Provenance {
     /// The process that writes the run, in a form by which it is known on its host; `None` where that cannot be read.
     #[serde(default)]
     pub process: Option<String>,
+    /// The files that the scenario names, such as a feed or a curve, by their names in it: what is in them, in a form that changes with
+    /// it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
+    /// That it continues a run that was interrupted, and that one others, the latest last. The clock epoch is that of the last part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<Resumption>,
+}
+
+/// That a run continues one that was interrupted: finished levels are kept, the one that was interrupted is run again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumption {
+    /// The run that was interrupted.
+    pub run: String,
+    /// When it began, RFC 3339 in UTC.
+    pub began: String,
+    /// When it was continued, RFC 3339 in UTC.
+    pub at: String,
+    /// The same on the clock of the run, in nanoseconds.
+    pub at_ns: i64,
+    /// How many levels of it are kept.
+    pub kept: usize,
+    /// The number of the level in which it was interrupted; `None` where that was between two.
+    pub interrupted: Option<LevelIndex>,
+    /// The boots of the host (`/proc/sys/kernel/random/boot_id`) in which it ran, and in which it was continued; `None` where they are
+    /// not known.
+    pub boots: [Option<String>; 2],
 }
 
 /// What the analysis must know of the plan.
@@ -579,7 +612,9 @@ impl LevelRecord {
         let samples = vec![None; usize::from(start.samples)];
         let of = |number: usize| {
             let load = start.populations.get(number).copied().unwrap_or_default();
-            let start = LevelStart { load, populations: Vec::new(), ..start.clone() };
+            let part = load.offered().zip(start.load.offered().filter(|all| *all > 0.0));
+            let curve = start.curve.as_ref().zip(part).map(|(curve, (own, all))| curve.scaled(own / all));
+            let start = LevelStart { load, populations: Vec::new(), curve, ..start.clone() };
             let end = end.clone().map(|end| {
                 let own = end.populations.get(number).cloned().unwrap_or_default();
                 let PopulationEnd { first_sent, last_done, first_loss, connected, outages } = own;

@@ -15,6 +15,8 @@ pub enum Validity {
     ReceiverBound,
     /// The host took the processor away from our threads.
     HostBound,
+    /// The run was interrupted within the level, and resumed with it later.
+    Interrupted,
 }
 
 impl Validity {
@@ -25,6 +27,7 @@ impl Validity {
             Validity::GeneratorBound => "generator_bound",
             Validity::ReceiverBound => "receiver_bound",
             Validity::HostBound => "host_bound",
+            Validity::Interrupted => "interrupted",
         }
     }
 

@@ -5,6 +5,7 @@ mod components;
 mod connections;
 #[cfg(test)]
 mod contrast;
+mod curve;
 mod environment;
 mod faults;
 mod gauges;
@@ -136,7 +137,11 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
     }
     if !summary.levels.is_empty() {
         sections.push(section("time", "Over time", over_time(record, summary)));
-        sections.push(section("load-line", "Load line", load_line::body(summary)));
+        if curve::followed(summary) {
+            sections.push(section("curve", "Along the curve", curve::body(summary)));
+        } else {
+            sections.push(section("load-line", "Load line", load_line::body(summary)));
+        }
         sections.push(section("times", "Times of each level", times::body(record, summary)));
         sections.push(section("percentiles", "Percentiles", percentiles::body(record, summary)));
         if populations::are_several(summary) {

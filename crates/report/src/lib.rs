@@ -6,6 +6,7 @@ pub mod chart;
 pub mod compare;
 mod cost;
 pub mod csv;
+mod curve;
 pub mod dissection;
 pub mod doctor;
 pub mod github;

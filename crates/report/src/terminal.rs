@@ -1,7 +1,9 @@
 //! The result on 80 columns, with or without colour.
 
+mod curve;
 mod details;
 mod faults;
+mod hysteresis;
 pub(crate) mod limits;
 
 use crate::plain;
@@ -57,7 +59,9 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
         before = Some(level);
     }
     out += &populations(summary, colour);
+    out += &curve::render(summary, colour);
     out += &faults::render(summary);
+    out += &hysteresis::render(summary, detail);
     match detail {
         Detail::Full => out + &details::render(summary) + &limits::render(summary, detail),
         _ => {
@@ -166,11 +170,14 @@ fn found(summary: &Summary) -> String {
             let (number, of) = summary.number_of_load(line.level);
             format!("load line: {at_least}{} (level {number} of {of})", load_line(line))
         }
-        None => "no load line".to_owned(),
+        None => summary.curve().map_or("no load line".to_owned(), |curve| {
+            format!("a curve from {} to {}/s", rate(curve.lowest), rate(curve.highest))
+        }),
     };
     let bounded = by_experiment(summary).or_else(|| {
         let level = summary.limiting()?;
-        Some(format!("at {} {}", level.load, claim(level)?))
+        let claim = claim(level)?;
+        Some(if level.curve.is_some() { claim } else { format!("at {} {claim}", level.load) })
     });
     let bounded = bounded.map(|claim| format!("; {claim}")).unwrap_or_default();
     format!("{line}{bounded}  [{name} run {run}]")
@@ -244,10 +251,10 @@ pub fn table_row(
         Metric::SubscribeTime => (&level.times[Metric::SubscribeTime], &level.times[Metric::PublishTime]),
         _ => (&level.times[Metric::PublishTime], &level.times[Metric::SubscribeTime]),
     };
-    let again = if before.is_some_and(|before| before.load.amount() == level.load.amount()) {
-        " (again)"
-    } else {
-        ""
+    let again = match before {
+        _ if level.falling => " (down)",
+        Some(before) if before.load.amount() == level.load.amount() => " (again)",
+        _ => "",
     };
     format!(
         "{offered:>9}{achieved:>10}{delivered:>10}{:>9}{:>9}{:>9}{:>10}  {}{again}",

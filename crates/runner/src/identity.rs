@@ -49,6 +49,8 @@ pub fn new_run(
             wall_epoch: None,
             series: options.series.clone(),
             process: plimsoll_observe::process::own_identity(),
+            inputs: options.inputs.clone(),
+            resumed: Vec::new(),
         },
     }
 }
@@ -133,7 +135,8 @@ fn terms_of(plan: &Plan, run: &Plan) -> Terms {
         persistent: plan.mqtt.session.expiry.is_some(),
         // What a platform costs is said of the whole run.
         cost: None,
-        levels: run.load.levels.len() as u16,
+        // Those of the way down are the same once more.
+        levels: run.load.turn.unwrap_or(run.load.levels.len()) as u16,
         precision: run.load.precision,
         search: run.load.search,
         stop_after_missed: run.load.stop_after_missed,

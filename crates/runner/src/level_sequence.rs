@@ -76,7 +76,8 @@ impl<'a> LevelSequence<'a> {
             let needless = |after| early_stop::is_needless(level.load(), levels, after);
             if !load.stop_after_missed.is_some_and(needless) {
                 let falls = levels.last().is_some_and(|last| level.load() < last.load.amount());
-                let settle = falls && leaves_something_behind(levels);
+                // On the way down, what a level leaves behind is a part of what the platform is asked.
+                let settle = falls && !load.falls(self.position) && leaves_something_behind(levels);
                 return Some(Next { level, hold: load.hold, settle, purpose: "" });
             }
         }
@@ -89,11 +90,13 @@ impl LevelSequence<'_> {
         let load = &self.plan.load;
         let last = levels.last().filter(|last| last.is_worth_again)?;
         let level = *load.levels.get(self.position.checked_sub(1)?)?;
-        let can = !level.connects() && load.storm.is_none() && load.faults.is_empty();
+        let can =
+            !level.connects() && load.storm.is_none() && load.faults.is_empty() && !load.falls(self.position);
         let (times, spent) = self.again;
-        // Longer helps what was too short, and not what was disturbed. What ends by count stays as long as it is.
+        // Longer helps what was too short, and not what was disturbed. What ends by count or follows a curve stays as long as it is.
         let short = last.verdict == LevelVerdict::Undecided && last.warming.is_none();
-        let longer = if short && load.count.is_none() { 2 << times } else { 1 };
+        let can_be_longer = load.count.is_none() && load.curve.is_none();
+        let longer = if short && can_be_longer { 2 << times } else { 1 };
         let hold = load.hold * longer;
         let takes = if load.count.is_none() { hold } else { Nanos::from_secs_f64(last.hold) };
         let spent = spent + load.warm_up + takes + load.drain;

@@ -3,6 +3,7 @@
 use crate::experiment::{Experiment, Step};
 use crate::failure::Failure;
 use crate::level_sequence::LevelSequence;
+use crate::resume::replay;
 use crate::watch::RunWatch;
 use crate::{identity, suspicion};
 use plimsoll_analysis::experiment::ENDED_EARLY;
@@ -10,13 +11,15 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, EngineError};
 use plimsoll_model::experiment::Stage;
 use plimsoll_model::record::{ComponentUsage, DeathRecord, LevelRecord, LevelStart, Measurement, RunEnd};
-use plimsoll_model::{Nanos, RunId};
+use plimsoll_model::{LevelIndex, Nanos, RunId};
 use plimsoll_scenario::plan::{LevelPlan, Plan};
 use plimsoll_store::RunPosition;
 
-/// Connects the clients and runs all levels; `own_processors` says whether those of the platform are its own.
+/// Connects the clients and runs all levels, or those that are left of a run that is continued (`resumes`); `own_processors` says
+/// whether those of the platform are its own.
 pub fn connect_and_run(
     (plan, id, own_processors): (&Plan, RunId, bool),
+    resumes: bool,
     engine: &mut Engine,
     watch: &mut RunWatch,
 ) -> Result<RunEnd, Failure> {
@@ -32,6 +35,16 @@ pub fn connect_and_run(
     let (mut records, mut levels, mut components) = (Vec::new(), Vec::new(), Vec::new());
     let terms = identity::terms(plan);
     let mut position = RunPosition::begin(terms.populations.len());
+    let mut index: LevelIndex = 0;
+    if resumes {
+        let kept = watch.added(id, &mut position)?;
+        index = kept.levels.last().map_or(0, |level| level.start.index + 1);
+        components = kept.components;
+        let summarize =
+            |record: &LevelRecord| plimsoll_analysis::summarize_level(record, &terms, &components);
+        (records, levels) = replay(&mut sequence, kept.levels, summarize);
+        watch.step(&format!("going on after {} finished levels", levels.len()));
+    }
     while let Some(next) = sequence.next(&records, &levels) {
         if next.settle {
             watch.step("letting the platform settle");
@@ -45,11 +58,12 @@ pub fn connect_and_run(
         if let Some(death) = watch.death() {
             return Ok(RunEnd::PlatformDied(death));
         }
-        let start = engine.plan_level(levels.len() as u16, next.level, (next.hold, None), watch)?;
+        let start = engine.plan_level(index, next.level, (next.hold, None), watch)?;
+        index = index.saturating_add(1);
         let number = sequence.number(levels.len() + 1);
         let faults = plan.load.faults.iter().filter(|fault| fault.is_in(number));
         let faults = faults.map(|plan| plan.fault.clone()).collect();
-        let start = LevelStart { idle, faults, ..start };
+        let start = LevelStart { idle, faults, falling: plan.load.falls(number), ..start };
         let named = (next.purpose, number);
         let ended = hold(&start, next.level, named, engine, watch)?;
         if ended.stopped {
@@ -76,8 +90,7 @@ pub fn connect_and_run(
         let own = (&terms, plan.seed);
         let experiment = Experiment::new(terms_of_it, own, watch.slowable(), own_processors, besides);
         let settle = levels.last().is_some_and(|last: &LevelSummary| !last.is_met());
-        let ended =
-            run_experiment((plan, id, settle), experiment, (levels.len() as u16, position), engine, watch)?;
+        let ended = run_experiment((plan, id, settle), experiment, (index, position), engine, watch)?;
         if ended != RunEnd::Complete {
             return Ok(ended);
         }

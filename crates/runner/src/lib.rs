@@ -22,6 +22,7 @@ mod observers;
 mod placement;
 pub mod preflight;
 pub mod probe;
+pub mod resume;
 mod run_capture;
 mod running;
 mod sampling;
@@ -63,10 +64,11 @@ use plimsoll_scenario::plan::Captures;
 use plimsoll_scenario::plan::{BOOTSTRAP_PORT, Each, Plan, Protocol, ReceiveRole, StepPlan};
 use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, HostCheck, Severity};
+use resume::Resume;
 use run_capture::RunCapture;
 use running::Running;
 use secrets::Secrets;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,6 +94,10 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// Is kept up to date for programs that watch the run.
     pub live: Option<Arc<Live>>,
+    /// The files that the scenario names, with their fingerprints ([`resume::fingerprint`]), for the provenance.
+    pub inputs: BTreeMap<String, String>,
+    /// The interrupted run that is to be continued; `None` for a run of its own.
+    pub resume: Option<Arc<Resume>>,
 }
 
 /// What a run tells while it goes on.
@@ -199,7 +205,18 @@ fn run_and_store(
     let mut new_run = identity::new_run(plan, id, options, &placement, &warnings);
     let facts = std::mem::take(&mut brought.facts);
     new_run.provenance.platform.extend(facts.into_iter().map(|(name, fact)| (name, secrets.hide(&fact))));
-    let begun = RunWriter::begin(&options.store, &new_run, &options.stop);
+    let resume = options.resume.as_deref();
+    let clock_at = resume.map(Resume::now);
+    if let Some((resume, now)) = resume.zip(clock_at) {
+        let provenance = &mut new_run.provenance;
+        provenance.resumed = resume.story(now);
+        let starts = !plan.platform.profile.components.is_empty() || plan.platform.command.is_some();
+        provenance.notes = resume.notes(&provenance.resumed, starts);
+    }
+    let begun = RunWriter::begin(&options.store, &new_run, &options.stop).and_then(|mut writer| {
+        resume.map_or(Ok(()), |resume| writer.keep(resume.run(), resume.begun()))?;
+        Ok(writer)
+    });
     if begun.is_err() {
         warn_of_what_is_left(brought.take_down(progress), &secrets, progress);
     }
@@ -313,7 +330,8 @@ fn perform(
     }
     writer.add_platform_facts(platform.facts())?;
     writer.add_platform_facts(&identity::state_facts(plan))?;
-    let clock = Clock::start();
+    // Platforms take their time to come up.
+    let clock = options.resume.as_deref().map_or_else(Clock::start, |resume| Clock::showing(resume.now()));
     let epoch = clock.epoch();
     writer.set_epoch(epoch, wall_nanos() - clock.now().0)?;
     let places = Reached::each(plan, &platform, &platform_options)?;
@@ -519,7 +537,8 @@ fn control_and_run_levels(
             for (population, captures) in captured(&scenes).into_iter().enumerate() {
                 engine.give(population, captures);
             }
-            levels::connect_and_run((plan, id, own_processors), engine, watch)
+            let resumes = options.resume.is_some();
+            levels::connect_and_run((plan, id, own_processors), resumes, engine, watch)
         }
         Err(error) => Err(error.into()),
     };

@@ -109,6 +109,8 @@ fn small(plan: Plan) -> Plan {
     let load = LoadPlan {
         model: Model::Open { arrivals: InterArrival::Constant, per: ArrivalsPer::Population },
         levels: vec![LevelPlan::Rate(RATE)],
+        turn: None,
+        curve: None,
         search: None,
         calibration: None,
         stop_after_missed: None,

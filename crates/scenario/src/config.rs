@@ -42,7 +42,7 @@ pub(crate) use command::PlatformCommand;
 pub(crate) use connection::{Connection, OfflinePolicy};
 pub(crate) use engine::{Compose, Files, Manifests};
 pub(crate) use fault::{Fault, FaultKind};
-pub(crate) use level_sequence::{Calibration, Experiment, Search, Storm};
+pub(crate) use level_sequence::{Calibration, Curve, CurvePoint, Experiment, Search, Spike, Storm};
 pub(crate) use load::{LevelRange, Levels, Load, Processors, WorkloadModel};
 pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
 pub(crate) use metrics::Metrics;

@@ -401,6 +401,20 @@ impl Plan {
                 calibration.attempts
             );
         }
+        if let Some(curve) = &self.load.curve {
+            let [mean, lowest, highest] = [curve.mean(), curve.lowest(), curve.highest()]
+                .map(|rate| grouped((rate * 1e3).round() / 1e3));
+            let from = format!("1 from {lowest} to {highest} per second, {mean} on average");
+            return match curve.spike() {
+                Some((at, end)) => {
+                    format!("{from}: a spike of {} after {}", (end - at).show(), at.show())
+                }
+                None => {
+                    let points = curve.points().len();
+                    format!("{from}: {} along {points} points", curve.length().show())
+                }
+            };
+        }
         if self.load.levels.is_empty() && self.load.experiment.is_some() {
             return "those of the experiment alone".to_owned();
         }
@@ -433,6 +447,10 @@ impl Plan {
                 format!("{}: {first}, {second}, ... {last} {unit}", shown.len())
             }
             all => format!("{}: {} {unit}", all.len(), all.join(", ")),
+        };
+        let levels = match self.load.turn {
+            Some(turn) => format!("{levels}, {turn} of them on the way up and the others on the way down"),
+            None => levels,
         };
         match self.load.stop_after_missed {
             None => levels,

@@ -4,10 +4,10 @@
 use crate::quantity::{Quantity, Size};
 use plimsoll_codec::marker;
 use plimsoll_codec::mqtt::QoS;
-use plimsoll_model::Nanos;
 use plimsoll_model::cost::Cost;
 pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 pub use plimsoll_model::search::SearchTerms;
+use plimsoll_model::{LoadCurve, Nanos};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::sync::Arc;
 
@@ -346,6 +346,10 @@ pub struct LoadPlan {
     pub model: Model,
     /// The levels, in the order of running; empty where a search or a calibration chooses them.
     pub levels: Vec<LevelPlan>,
+    /// How many of them are of the way up, where the others follow on a way down.
+    pub turn: Option<usize>,
+    /// How the load of the only level changes in its hold, of which the level has the mean.
+    pub curve: Option<LoadCurve>,
     /// The search that chooses the levels.
     pub search: Option<SearchTerms>,
     /// The calibration that chooses the levels.
@@ -389,7 +393,17 @@ pub struct LoadPlan {
 impl LoadPlan {
     /// The same with nothing but its experiment.
     pub(crate) fn without_levels(self) -> LoadPlan {
-        LoadPlan { levels: Vec::new(), search: None, calibration: None, ..self }
+        LoadPlan { levels: Vec::new(), turn: None, curve: None, search: None, calibration: None, ..self }
+    }
+
+    /// The curve that a level follows.
+    pub fn curve_of(&self, level: LevelPlan) -> Option<&LoadCurve> {
+        self.curve.as_ref().filter(|_| matches!(level, LevelPlan::Rate(_)))
+    }
+
+    /// Whether the listed level of that place, from 1, is one of the way down.
+    pub fn falls(&self, place: usize) -> bool {
+        self.turn.is_some_and(|turn| place > turn)
     }
 }
 

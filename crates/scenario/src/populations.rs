@@ -253,7 +253,8 @@ impl Splitter<'_> {
 
     /// Where all populations say themselves what they have of each level, the scenario's levels are their sums.
     fn total_levels(&self, root: &mut Node) {
-        let chosen = ["levels", "search", "calibrate", "devices", "connect_rates", "in_flight"];
+        let chosen =
+            ["levels", "curve", "spike", "search", "calibrate", "devices", "connect_rates", "in_flight"];
         if chosen.iter().any(|key| root.has(&format!("load.{key}"))) || self.totals.is_empty() {
             return;
         }

@@ -24,10 +24,15 @@ pub fn weighted_mean(weighted: &[(f64, f64)]) -> Option<(f64, Option<Interval>)>
     (weight > 0.0).then(|| (mean, interval()))
 }
 
-/// The 95 % interval of the difference of two means, second minus first, of independent values with variances of their
-/// own (Welch 1947, with the degrees of freedom of Welch and Satterthwaite). `None` where one side has fewer than two
-/// values.
+/// The 95 % interval of the difference of two means, as of [`difference_interval_at`].
 pub fn difference_interval(first: &[f64], second: &[f64]) -> Option<Interval> {
+    difference_interval_at(first, second, 0.95)
+}
+
+/// The interval of the difference of two means with that confidence, second minus first, of independent values with variances of
+/// their own (Welch 1947, with the degrees of freedom of Welch and Satterthwaite). `None` where one side has fewer than two
+/// values.
+pub fn difference_interval_at(first: &[f64], second: &[f64], confidence: f64) -> Option<Interval> {
     let moments = |values: &[f64]| {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
@@ -44,7 +49,7 @@ pub fn difference_interval(first: &[f64], second: &[f64]) -> Option<Interval> {
         return Some(Interval { lo: difference, hi: difference });
     }
     let degrees = error.powi(2) / (error1.powi(2) / (n1 - 1.0) + error2.powi(2) / (n2 - 1.0));
-    let half = quantile(degrees)? * error.sqrt();
+    let half = quantile_at(degrees, f64::midpoint(1.0, confidence))? * error.sqrt();
     Some(Interval { lo: difference - half, hi: difference + half })
 }
 

@@ -58,6 +58,16 @@ impl RunWriter {
         Ok(writer)
     }
 
+    /// Takes over what another run of this store has measured, named by its whole id: so many of its levels, and all readings of its
+    /// components and other observers.
+    ///
+    /// # Errors
+    /// The disk is full or the file is gone.
+    pub fn keep(&mut self, other: &str, levels: u16) -> Result<(), StoreError> {
+        let run = self.run.clone();
+        self.write(|connection| copy(connection, other, &run, levels))
+    }
+
     /// Appends measurements in one transaction: all of them or none.
     ///
     /// # Errors
@@ -187,6 +197,41 @@ fn append_one(transaction: &Transaction, run: &str, measurement: &Measurement) -
         }
     }
     Ok(())
+}
+
+/// Copies the rows of a run to another one: those of so many levels, and those that belong to no level but the set-up.
+fn copy(connection: &mut Connection, from: &str, to: &str, levels: u16) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    for sql in [
+        "INSERT INTO level (run, idx, start, ended) SELECT ?2, idx, start, ended FROM level WHERE run = ?1 AND idx < ?3",
+        "INSERT INTO thread (run, level, sample, usage) SELECT ?2, level, sample, usage FROM thread
+         WHERE run = ?1 AND level < ?3 ORDER BY rowid",
+        "INSERT INTO message (run, level, sample, device, sequence, due, ready, sent, done, first_received, retrieved, dispatched,
+         receivers, missing, fate) SELECT ?2, level, sample, device, sequence, due, ready, sent, done, first_received, retrieved,
+         dispatched, receivers, missing, fate FROM message WHERE run = ?1 AND level < ?3 ORDER BY rowid",
+    ] {
+        transaction.execute(sql, params![from, to, levels])?;
+    }
+    for sql in [
+        "INSERT INTO component (run, usage) SELECT ?2, usage FROM component WHERE run = ?1 ORDER BY rowid",
+        "INSERT INTO gauge (run, at, sampler, subject, quantity, unit, value)
+         SELECT ?2, at, sampler, subject, quantity, unit, value FROM gauge WHERE run = ?1 ORDER BY rowid",
+    ] {
+        transaction.execute(sql, params![from, to])?;
+    }
+    let parts: Vec<i64> = transaction
+        .prepare("SELECT id FROM part WHERE run = ? AND level < ? ORDER BY id")?
+        .query_map(params![from, levels], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    for part in parts {
+        let sql = "INSERT INTO part (run, level, sample, counts, population)
+                   SELECT ?2, level, sample, counts, population FROM part WHERE id = ?1";
+        transaction.prepare_cached(sql)?.execute(params![part, to])?;
+        let id = transaction.last_insert_rowid();
+        let sql = "INSERT INTO histogram (part, metric, data) SELECT ?2, metric, data FROM histogram WHERE part = ?1";
+        transaction.prepare_cached(sql)?.execute(params![part, id])?;
+    }
+    transaction.commit()
 }
 
 fn append_part(

@@ -9,7 +9,7 @@ use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::{
     ComponentUsage, LevelEnd, LevelStart, Measurement, Provenance, RunEnd, SamplePart, Terms, ThreadUsage,
 };
-use plimsoll_model::{Counts, Histogram, Load, Metric, Nanos};
+use plimsoll_model::{Counts, Histogram, Load, LoadCurve, Metric, Nanos};
 use plimsoll_store::{NewRun, RunReader, RunWriter, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,6 +29,8 @@ fn new_run(id: &str) -> NewRun {
         wall_epoch: None,
         series: None,
         process: None,
+        inputs: Default::default(),
+        resumed: Vec::new(),
     };
     let (name, scenario) = ("n".into(), "name: n".into());
     NewRun { id: id.into(), name, scenario, terms: Terms::default(), provenance }
@@ -53,6 +55,8 @@ fn level_start() -> LevelStart {
             at: Nanos(2),
             length: Nanos(4),
         }],
+        curve: LoadCurve::new(&[(Nanos(0), 50.0), (Nanos(10), 150.0)], Nanos(10)),
+        falling: true,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::level::LevelVerdict;
 use crate::measured;
 use plimsoll_model::record::{LevelEnd, LevelRecord, LevelStart, Terms};
-use plimsoll_model::{Counts, Metric, Nanos};
+use plimsoll_model::{Counts, Load, Metric, Nanos};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -117,6 +117,11 @@ impl PhaseSummary {
     }
 }
 
+/// What was offered between two times of the hold.
+fn own_load(start: &LevelStart, (from, to): (Nanos, Nanos)) -> Load {
+    start.curve.as_ref().map_or(start.load, |curve| Load::Rate(curve.mean_between(from, to)))
+}
+
 /// Those samples as a level of its own.
 fn cut_out(record: &LevelRecord, samples: &Range<usize>) -> LevelRecord {
     let at = |sample: usize| record.start.sample_begin(sample);
@@ -127,6 +132,8 @@ fn cut_out(record: &LevelRecord, samples: &Range<usize>) -> LevelRecord {
         hold_start,
         samples: u16::try_from(samples.len()).unwrap_or(u16::MAX),
         faults: Vec::new(),
+        curve: None,
+        load: own_load(&record.start, (at(samples.start), at(samples.end))),
         ..record.start.clone()
     };
     // What is known of the end of the whole is not said of a part.

@@ -1,21 +1,15 @@
 //! Whether the platform recovered from a fault, and when: by the first of several samples in a row that meet the objectives.
 
 use super::phase::Phases;
-use crate::censored::NEVER;
-use crate::{censored, validity};
-use plimsoll_model::objective::{Comparison, Objective, Subject};
-use plimsoll_model::record::{LevelRecord, SampleRecord, Terms};
-use plimsoll_model::{Counts, Histogram, Metric, Nanos};
+use crate::censored::{self, NEVER};
+use crate::sample_tests::{IN_A_ROW, SampleTests, first_of_row};
+use plimsoll_model::record::{LevelRecord, Terms};
+use plimsoll_model::{Counts, Histogram, Nanos};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ops::Range;
 
-/// So many samples in a row must meet the objectives.
-const IN_A_ROW: usize = 3;
-/// How many standard errors more messages of a sample may lie beyond a bound than the objective allows: one sample in a thousand of
-/// a platform that just meets it has more.
-const ERRORS: f64 = 3.3;
 /// The share of the samples before a fault that may miss an objective of a platform that is said to have met it.
 const MISSED_BEFORE: f64 = 0.2;
 /// Samples after a fault that show whether times still fall.
@@ -114,7 +108,7 @@ pub(super) fn of(
     };
     let unknown = |why: &str| (told(Outcome::Unknown, why.to_owned()), None);
     let Some((began, ended)) = span else { return unknown("the fault was not there as planned") };
-    let tests = Tests::of(record, terms);
+    let tests = SampleTests::of(record, terms);
     if tests.is_empty() {
         return unknown("no objective on deliveries or on a quantile of a time can be tested in a sample");
     }
@@ -221,25 +215,6 @@ impl Work {
     }
 }
 
-/// The first of so many samples in a row that meet the objectives; those in which nothing was due are passed over.
-fn first_of_row(samples: Range<usize>, meets: impl Fn(usize) -> Option<bool>) -> Option<usize> {
-    let (mut begin, mut row) = (None, 0);
-    for sample in samples {
-        match meets(sample) {
-            Some(true) => {
-                begin = begin.or(Some(sample));
-                row += 1;
-                if row == IN_A_ROW {
-                    return begin;
-                }
-            }
-            Some(false) => (begin, row) = (None, 0),
-            None => {}
-        }
-    }
-    None
-}
-
 /// Whether the median time of the last third of samples is below that of the first third, what never came included.
 fn falls(record: &LevelRecord, terms: &Terms, samples: &Range<usize>) -> bool {
     let third = samples.len() / 3;
@@ -259,94 +234,4 @@ fn falls(record: &LevelRecord, terms: &Terms, samples: &Range<usize>) -> bool {
     let first = median(samples.start..samples.start + third);
     let last = median(samples.end - third..samples.end);
     first.zip(last).is_some_and(|(first, last)| (last.0 as f64) < first.0 as f64 * FALLING)
-}
-
-/// What is tested in each sample: objectives on deliveries, and on quantiles of times.
-struct Tests<'a> {
-    all: Vec<Test<'a>>,
-    /// Of each sample, whether our generator was late: such a one says nothing of the platform.
-    late: Vec<bool>,
-}
-
-struct Test<'a> {
-    objective: &'a Objective,
-    record: &'a LevelRecord,
-    /// Observations that each sample owes.
-    owed: Vec<u64>,
-}
-
-impl<'a> Tests<'a> {
-    fn of(record: &'a LevelRecord, terms: &'a Terms) -> Tests<'a> {
-        let test = |objective: &'a Objective| {
-            let own =
-                terms.populations.iter().position(|own| Some(&own.name) == objective.population.as_ref());
-            let own = own.and_then(|place| {
-                Some((record.populations.get(place)?, &terms.populations.get(place)?.terms))
-            });
-            let (record, terms) = own.unwrap_or((record, terms));
-            let metric = match (objective.subject, objective.comparison) {
-                (Subject::Delivered, Comparison::AtLeast | Comparison::Above) => Metric::SubscribeTime,
-                (Subject::Quantile(metric, _), Comparison::Below | Comparison::AtMost)
-                    if is_of_messages(metric) =>
-                {
-                    metric
-                }
-                _ => return None,
-            };
-            Some(Test { objective, record, owed: censored::owed_of_all(record, terms, metric) })
-        };
-        // The bounds by which a level is valid.
-        let bound = Nanos::from_secs_f64(validity::bound(terms, record.seconds()).min(1e6));
-        let allowed = 1.0 - validity::quantile(terms);
-        let is_late = |sample: &Option<SampleRecord>| {
-            let lateness = sample.as_ref().and_then(|sample| sample.histograms.get(&Metric::Lateness));
-            lateness.is_some_and(|seen| seen.count_above(bound) as f64 > seen.count() as f64 * allowed + 1.0)
-        };
-        Tests {
-            all: terms.objectives.level.iter().filter_map(test).collect(),
-            late: record.samples.iter().map(is_late).collect(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    /// Whether a sample meets all of them; `None` where nothing was owed in it, or our generator was late.
-    fn meets(&self, sample: usize) -> Option<bool> {
-        if self.late.get(sample).copied().unwrap_or(false) {
-            return None;
-        }
-        let judged = self.all.iter().filter_map(|test| test.meets(sample));
-        judged.reduce(|one, other| one && other)
-    }
-}
-
-/// Whether it is a time that each message has.
-fn is_of_messages(metric: Metric) -> bool {
-    use Metric::{PublishTime, PublishTimeFromSend, QueryTime, SubscribeTime, SubscribeTimeFromSend};
-    matches!(metric, PublishTime | PublishTimeFromSend | SubscribeTime | SubscribeTimeFromSend | QueryTime)
-}
-
-impl Test<'_> {
-    fn meets(&self, sample: usize) -> Option<bool> {
-        let seen = self.record.samples.get(sample)?.as_ref()?;
-        let owed = self.owed.get(sample).copied().unwrap_or(0);
-        if let Subject::Quantile(metric, q) = self.objective.subject {
-            let times = seen.histograms.get(&metric);
-            let count = times.map_or(0, Histogram::count);
-            let bound = Nanos::from_secs_f64(self.objective.bound.clamp(0.0, 1e6));
-            let beyond = times.map_or(0, |times| times.count_above(bound)) + owed.saturating_sub(count);
-            let n = owed.max(count);
-            return (n > 0).then(|| beyond < n && beyond <= most_beyond(n, q));
-        }
-        let delivered = seen.counts.delivered as f64 / owed as f64;
-        (owed > 0).then(|| self.objective.comparison.holds(delivered, self.objective.bound))
-    }
-}
-
-/// How many of so many messages may lie beyond a bound of which an objective says that the quantile `q` is below it.
-fn most_beyond(n: u64, q: f64) -> u64 {
-    let expected = n as f64 * (1.0 - q);
-    (expected + ERRORS * (expected * q).sqrt() + 1.0).floor() as u64
 }

@@ -3,10 +3,11 @@
 use crate::failure::Failure;
 use clap::Args;
 use plimsoll_codec::credentials::hide_credentials;
+use plimsoll_runner::resume::fingerprint;
 use plimsoll_scenario::plan::{Plan, Protocol, protocol_of};
 use plimsoll_scenario::{Environment, Matrix, Override, QuickOptions, SourceFile, matrix, quick};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -88,6 +89,9 @@ pub struct LoadOptions {
     /// The files that were read so far beside the scenario.
     #[arg(skip)]
     read: RefCell<BTreeSet<PathBuf>>,
+    /// What was in them, by the names that the scenario has for them.
+    #[arg(skip)]
+    inputs: RefCell<BTreeMap<String, String>>,
 }
 
 /// Whether that is a host and a port, and no file: `localhost:1883`.
@@ -175,9 +179,11 @@ impl LoadOptions {
         let overrides: Vec<Override> = objectives.chain(keys).collect();
         let folder = self.file().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         let profile = |path: &str| {
-            let path = folder.join(path);
-            self.read.borrow_mut().insert(path.clone());
-            read_named(&path)
+            let file = folder.join(path);
+            self.read.borrow_mut().insert(file.clone());
+            let text = read_named(&file);
+            self.inputs.borrow_mut().extend(text.iter().map(|text| (path.to_owned(), fingerprint(text))));
+            text
         };
         let variable = |name: &str| std::env::var(name).ok();
         let environment = Environment { profile: &profile, variable: &variable };
@@ -244,6 +250,11 @@ impl LoadOptions {
     /// The files that the plan was made from, which no output may overwrite.
     pub fn files_read(&self) -> Vec<PathBuf> {
         self.file().map(Path::to_owned).into_iter().chain(self.read.borrow().iter().cloned()).collect()
+    }
+
+    /// The files that the scenario names, with the fingerprints of their contents.
+    pub fn inputs(&self) -> BTreeMap<String, String> {
+        self.inputs.borrow().clone()
     }
 
     /// Where the report of a run goes by default: beside the scenario, or, without one, under the name of the run.

@@ -15,9 +15,11 @@ use plimsoll_codec::credentials::hide_in_argument;
 use plimsoll_report::series::{self, Occurrence};
 use plimsoll_report::terminal::Detail;
 use plimsoll_report::{github, html, json, junit, terminal};
+use plimsoll_runner::resume::Resume;
 use plimsoll_runner::series::{SeriesEvents, run_series};
 use plimsoll_runner::{Options, Outcome, Progress, RunError, run};
 use plimsoll_scenario::plan::{Plan, SchedulePlan};
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
@@ -36,6 +38,7 @@ use std::sync::atomic::Ordering;
   plimsoll run nightly.yaml --junit plimsoll.xml --format github
   plimsoll run ws://localhost/in --protocol websocket --devices 100 --rate 500
   plimsoll run city.yaml --metrics 127.0.0.1:9464
+  plimsoll run weekend.yaml --resume last
 
 Exit codes: 0 met, 99 objectives missed, 3 measurement invalid, 1 could not be
 done, 104 wrong scenario or command line, 105 interrupted.")]
@@ -46,6 +49,11 @@ pub struct Run {
     /// limits the load; the command why does only that
     #[arg(long)]
     why: bool,
+    /// Continue a run that was interrupted, as by a reboot: keep its finished levels,
+    /// run the interrupted one again, then the others. RUN is its id or the beginning
+    /// of it, or last; scenario, files and version must be the same
+    #[arg(long, value_name = "RUN")]
+    resume: Option<String>,
 }
 
 /// Slows each part of the platform in turn, and says which one limits the load
@@ -158,12 +166,12 @@ impl Amount {
 
 impl Run {
     pub fn perform(self) -> Result<u8, Failure> {
-        let Run { mut options, why } = self;
+        let Run { mut options, why, resume } = self;
         if why {
             options.load.check_is_file()?;
             options.load = options.load.with("load.experiment.with_levels=true");
         }
-        options.perform()
+        options.perform(resume.as_deref())
     }
 }
 
@@ -172,17 +180,19 @@ impl Why {
         let Why { mut options } = self;
         options.load.check_is_file()?;
         options.load = options.load.with("load.experiment.with_levels=false");
-        options.perform()
+        options.perform(None)
     }
 }
 
 impl RunOptions {
-    fn perform(self) -> Result<u8, Failure> {
+    fn perform(self, resume: Option<&str>) -> Result<u8, Failure> {
         let mut plan = self.load.plan()?;
         if self.capture && plan.record.capture.is_none() {
             plan = self.load.with("record.capture.limit=1024MiB").plan()?;
         }
         let plan = Arc::new(plan);
+        let inputs = self.load.inputs();
+        let resume = resume.map(|run| Resume::of(&self.store.store, run, &plan, &inputs)).transpose()?;
         // The run has no id yet, which may be a part of the default name; any other tries out the same folder.
         let report = self.report_path("RUN");
         let written = [
@@ -196,7 +206,8 @@ impl RunOptions {
         }
         let watched = self.live.begin()?;
         let progress = &mut TerminalProgress::new(self.amount.quiet);
-        let options = Options { live: watched.live(), ..options(&self.store)? };
+        let resume = resume.map(Arc::new);
+        let options = Options { live: watched.live(), inputs, resume, ..options(&self.store)? };
         let outcome = run(&plan, &options, progress);
         watched.finish();
         let outcome = outcome?;
@@ -209,7 +220,7 @@ impl RunOptions {
     /// One run after the other, each told when it is over; the code of the worst of them.
     fn perform_series(&self, plan: &Arc<Plan>, schedule: &SchedulePlan) -> Result<u8, Failure> {
         let watched = self.live.begin()?;
-        let options = Options { live: watched.live(), ..options(&self.store)? };
+        let options = Options { live: watched.live(), inputs: self.load.inputs(), ..options(&self.store)? };
         let progress = TerminalProgress::new(self.amount.quiet);
         let mut told = ToldSeries { command: self, progress, occurrences: Vec::new(), are_written: true };
         let worst = run_series(plan, schedule, &options, &mut told);
@@ -328,6 +339,8 @@ pub fn options(store: &StoreOption) -> Result<Options, Failure> {
         started: None,
         stop: interrupt::stop_flag().map_err(|error| undoable("cannot catch signals", error))?,
         live: None,
+        inputs: BTreeMap::new(),
+        resume: None,
     })
 }
 

@@ -113,6 +113,67 @@ fn a_kill_loses_the_current_sample_at_most_and_takes_the_broker_along() {
     bench.call(["runs", "--store", STORE]).exits(0).says("interrupted").says("disturbed");
 }
 
+/// A reboot ends a run as SIGKILL does.
+#[test]
+fn a_run_that_was_killed_is_resumed_with_its_interrupted_level() {
+    let bench = Bench::beside_others();
+    let resume = |scenario: &str| {
+        let mut command = bench.run_command(scenario);
+        bench.start(command.args(["--resume", "last"])).finish()
+    };
+    let (run, started) = in_second_level(&bench);
+    resume(SCENARIO).exits(104).says("it still goes on");
+    run.signal(Signal::KILL);
+    assert_eq!(run.finish().code, None, "ended by the signal");
+    assert_end_within(Duration::from_secs(2), &started);
+    let changed = resume(&SCENARIO.replace("hold: 3s", "hold: 4s")).exits(104);
+    changed.says("the scenario is another one").says("hold: 3s").says("hold: 4s");
+    let resumed = resume(SCENARIO).judged();
+    let offered: Vec<_> = resumed.levels().iter().map(|level| level["offered"].as_f64().unwrap()).collect();
+    assert_eq!(offered, [100.0, 200.0, 200.0, 300.0]);
+    let interrupted = resumed.level(1);
+    assert_eq!(
+        (&interrupted["verdict"], &interrupted["validity"]),
+        (&"invalid".into(), &"interrupted".into())
+    );
+    assert!(interrupted["blame"].is_null(), "{interrupted:#}");
+    for (level, due) in [(0, 299), (2, 599), (3, 899)] {
+        let level = resumed.level(level);
+        assert_eq!((count(level, "due"), count(level, "delivered"), count(level, "foreign")), (due, due, 0));
+        assert_ne!(level["verdict"], "unfinished");
+    }
+    let provenance = &resumed.summary["provenance"]["resumed"];
+    assert_eq!((&provenance[0]["kept"], &provenance[0]["interrupted"]), (&1.into(), &1.into()));
+    assert!(provenance[0]["boots"][0].is_string(), "{provenance:#}");
+    assert_eq!(provenance[0]["boots"][0], provenance[0]["boots"][1], "nobody has started the host again");
+    resumed.says("1 level is kept").says("within its level 2").says("platform was started again");
+    // The interrupted run stays as it was, and the other one has nothing left.
+    bench.call(["runs", "--store", STORE]).exits(0).says("interrupted");
+    resume(SCENARIO).exits(104).says("it came to its end");
+}
+
+/// The user may go on later, too.
+#[test]
+fn a_run_that_the_user_has_stopped_is_resumed_again_and_again() {
+    let bench = Bench::beside_others();
+    let resume = || {
+        let mut command = bench.run_command(SCENARIO);
+        bench.start(command.args(["--resume", "last"]))
+    };
+    let (run, _) = in_second_level(&bench);
+    run.signal(Signal::INT);
+    run.finish().exits(105);
+    let again = resume();
+    bench.await_level(2);
+    again.signal(Signal::INT);
+    again.finish().exits(105);
+    let resumed = resume().finish().judged();
+    let verdicts: Vec<_> = resumed.levels().iter().map(|level| level["validity"].as_str().unwrap()).collect();
+    assert_eq!((verdicts.len(), verdicts[1], verdicts[2]), (5, "interrupted", "interrupted"));
+    assert_eq!(count(resumed.level(3), "delivered"), 599);
+    assert_eq!(resumed.summary["provenance"]["resumed"].as_array().unwrap().len(), 2);
+}
+
 /// Kills in a series that is enough to meet each phase of a run of about six seconds several times.
 const KILLS: u64 = 40;
 

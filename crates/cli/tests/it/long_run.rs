@@ -63,6 +63,8 @@ fn write(bench: &Bench) {
         wall_epoch: None,
         series: None,
         process: None,
+        inputs: Default::default(),
+        resumed: Vec::new(),
     };
     let terms =
         Terms { devices: 10, subscribers: 1, qos: 1, subscribe_qos: 1, levels: 1, ..Terms::default() };

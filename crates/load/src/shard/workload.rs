@@ -98,7 +98,11 @@ impl<D: Driver> Shard<D> {
         if let Some(process) = process_of(&self.plan, level, timeline.level) {
             // Nothing is ever due of idle devices.
             let end = if process.rate > 0.0 { timeline.hold_end - timeline.start } else { Nanos::ZERO };
-            return Workload::Open(Box::new(Arrivals::new(process, self.share, end).peekable()));
+            let arrivals = match self.plan.load.curve_of(level) {
+                Some(curve) => Arrivals::along(process, self.share, curve, self.plan.load.warm_up),
+                None => Arrivals::new(process, self.share, end),
+            };
+            return Workload::Open(Box::new(arrivals.peekable()));
         }
         match (level, &self.plan.load.model) {
             (LevelPlan::InFlight(in_flight), Model::Closed { think_time, timeout }) => {

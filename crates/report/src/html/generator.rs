@@ -74,7 +74,9 @@ fn bounded_cell(seconds: Option<f64>, bound: f64) -> Markup {
 fn validity_chip(validity: Validity) -> Markup {
     let (class, sign) = match validity {
         Validity::Valid => ("met", "\u{2713}"),
-        Validity::GeneratorBound | Validity::ReceiverBound | Validity::HostBound => ("invalid", "\u{2298}"),
+        Validity::GeneratorBound | Validity::ReceiverBound | Validity::HostBound | Validity::Interrupted => {
+            ("invalid", "\u{2298}")
+        }
     };
     html! {
         span class={ "chip " (class) } { span aria-hidden="true" { (sign) } " " (validity.in_words()) }

@@ -42,8 +42,10 @@ fn caption(summary: &Summary) -> &'static str {
 }
 
 fn chart(summary: &Summary) -> Chart {
-    let levels: Vec<&LevelSummary> =
-        level::rising(summary).into_iter().filter(|level| level.achieved.is_some()).collect();
+    let levels: Vec<&LevelSummary> = level::rising(summary)
+        .into_iter()
+        .filter(|level| level.achieved.is_some() && !level.falling)
+        .collect();
     let amounts = || levels.iter().map(|level| level.load.amount());
     let achieved = levels.iter().flat_map(|level| level.achieved.into_iter().chain(level.load.offered()));
     let is_offered = !level::connects(summary) && !level::is_closed(summary);

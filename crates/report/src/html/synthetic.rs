@@ -198,6 +198,8 @@ fn provenance() -> Provenance {
         wall_epoch: None,
         series: None,
         process: None,
+        inputs: Default::default(),
+        resumed: Vec::new(),
     }
 }
 

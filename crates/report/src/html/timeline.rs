@@ -83,10 +83,17 @@ fn throughput(record: &RunRecord, summary: &Summary, levels: &[Vec<Piece>], time
 /// What each level asks for, over its hold.
 fn offered(record: &RunRecord, time: RunTime) -> Path {
     let of_level = |level: &LevelRecord| {
-        let offered = level.start.load.offered();
+        let offered = level.start.load.offered()?;
         let begin = level.start.hold_start.as_secs_f64();
-        let end = time.at(begin + level.start.hold.as_secs_f64());
-        offered.map(|_| [(time.at(begin), offered), (end, offered), (end, None)])
+        let end = begin + level.start.hold.as_secs_f64();
+        let points: Vec<(f64, f64)> = match &level.start.curve {
+            Some(curve) => {
+                curve.points().iter().map(|&(at, rate)| (begin + at.as_secs_f64(), rate)).collect()
+            }
+            None => vec![(begin, offered), (end, offered)],
+        };
+        let points = points.into_iter().map(|(at, rate)| (time.at(at), Some(rate)));
+        Some(points.chain([(time.at(end), None)]).collect::<Path>())
     };
     record.levels.iter().filter_map(of_level).flatten().collect()
 }

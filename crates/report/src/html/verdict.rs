@@ -54,6 +54,13 @@ fn headline(record: &RunRecord, summary: &Summary) -> String {
     {
         return terminal::by_experiment(summary).unwrap_or_else(|| "It is open what limits the load".into());
     }
+    if let (Some(curve), Verdict::Met | Verdict::Missed) = (summary.curve(), summary.verdict) {
+        let span = format!("{} to {}", level::per_second(curve.lowest), level::per_second(curve.highest));
+        return match summary.verdict {
+            Verdict::Met => format!("The objectives hold from {span}"),
+            _ => format!("Objectives are missed along the curve from {span}"),
+        };
+    }
     match (&summary.load_line, summary.verdict) {
         (Some(line), _) => {
             let least = if line.at_least { "at least " } else { "" };

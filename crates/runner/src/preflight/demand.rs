@@ -2,7 +2,7 @@
 
 use crate::Placement;
 use plimsoll_load::arrivals::are_walked_whole;
-use plimsoll_model::Nanos;
+use plimsoll_model::{LoadCurve, Nanos};
 use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Model, Plan, Protocol};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
@@ -114,7 +114,8 @@ fn walked(plan: &Plan) -> f64 {
         return 0.0;
     }
     let searched = plan.load.search.iter().map(|search| search.to);
-    plan.load.levels.iter().map(|level| level.rate()).chain(searched).fold(0.0, f64::max)
+    let along = plan.load.curve.iter().map(LoadCurve::highest);
+    plan.load.levels.iter().map(|level| level.rate()).chain(searched).chain(along).fold(0.0, f64::max)
 }
 
 /// Descriptors beside the connections: standard streams, run store, log files, one epoll instance a thread.

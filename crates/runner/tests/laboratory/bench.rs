@@ -81,6 +81,8 @@ impl Setup {
             series: None,
             started: None,
             live: None,
+            inputs: Default::default(),
+            resume: None,
             stop,
         };
         run(&Arc::new(plan), &options, &mut Silent).unwrap_or_else(|error| panic!("{error}"))

@@ -15,6 +15,7 @@ mod experiments;
 mod faults;
 mod kinds;
 mod laws;
+mod load_shapes;
 mod plans;
 mod soaks;
 mod stopping;

@@ -19,6 +19,48 @@ pub(crate) struct Storm {
     pub down: Duration,
 }
 
+/// A load that changes in the hold of one level. It is played in `hold`, by default in as much time as it has itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Curve {
+    /// Its points in the order of time; the load is on the straight line from each to the next. Two at one time are a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(length(min = 1)))]
+    pub points: Option<Vec<CurvePoint>>,
+    /// A CSV file with the points in its columns `time` and `rate`, in place of `points`. A time is `08:10`, `08:10:30`, `8h10m` or a
+    /// number of seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+/// A point of a curve.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CurvePoint {
+    /// The time on the curve's own clock, such as `8h`.
+    pub at: Duration,
+    /// Operations per second of the whole population, zero for none.
+    pub rate: AsText<Rate>,
+}
+
+/// A load that rises at once, stays for a while, and falls back at once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Spike {
+    /// Operations per second before it and after it.
+    pub from: AsText<Rate>,
+    /// Operations per second in it.
+    pub to: AsText<Rate>,
+    /// When it begins, from the beginning of the hold. At least three samples of the hold come before it.
+    pub at: Duration,
+    /// How long it lasts. At least three samples of the hold come after it.
+    #[serde(rename = "for")]
+    pub length: Duration,
+}
+
 /// A search for the load line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -1,6 +1,6 @@
 //! How much, when and for how long.
 
-use super::{Arrivals, Calibration, Duration, Experiment, Per, Search, Storm};
+use super::{Arrivals, Calibration, Curve, Duration, Experiment, Per, Search, Spike, Storm};
 use crate::quantity::{AsText, Rate};
 use plimsoll_model::Nanos;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,16 @@ pub(crate) struct Load {
     /// Open and partly open model: the offered loads in operations per second of the whole population, in the order of running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,
+    /// After the highest of the listed levels, the others again in reverse order, to learn whether the platform takes as long at equal
+    /// load as on the way up (docs/load-shapes.md). The load line is that of the way up. Default: false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ramp_down: bool,
+    /// Open model: a load that changes within one level, such as that of a day, in place of `levels` (docs/load-shapes.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<Curve>,
+    /// Open model: one level with a spike, in place of `levels` (docs/load-shapes.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spike: Option<Spike>,
     /// Open model: a search for the load line, in place of `levels`. The load doubles while the objectives are met. Then the
     /// bracket is halved, and a fresh hold confirms the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -247,6 +247,12 @@ fn check_shares(first: &Plan, context: &mut Context<'_>) {
     if fixed == 0 {
         return;
     }
+    if first.load.curve.is_some() || first.load.turn.is_some() {
+        let message =
+            "populations have rates of their own only where the levels do, and none of a curve or a way down";
+        let help = "give each a `load.share` in place of `load.rate` and `load.levels`";
+        return context.error_with_help("populations", message, help);
+    }
     let levels = &first.load.levels;
     if !matches!(levels.first(), None | Some(LevelPlan::Rate(_) | LevelPlan::Listed { .. })) {
         let message = "populations have rates of their own only where levels are operations per second";

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::plan::LevelPlan;
 
 /// The keys that say what the levels of the open model are.
-const COURSES: [&str; 4] = ["levels", "search", "devices", "connect_rates"];
+const COURSES: [&str; 6] = ["levels", "search", "devices", "connect_rates", "curve", "spike"];
 
 /// Reports keys that exclude each other, and one that stands alone.
 pub(super) fn check_place(load: &Load, context: &mut Context<'_>) {

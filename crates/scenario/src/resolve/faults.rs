@@ -9,7 +9,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::fault::{FaultKind, PlannedFault};
 
 /// Samples that come before a fault and after it at least: what is said of recovery rests on them.
-const SAMPLES_BESIDE: i64 = 3;
+pub(super) const SAMPLES_BESIDE: i64 = 3;
 /// The share of its processor time that a component keeps at least, and at most.
 const KEPT: [f64; 2] = [0.01, 0.99];
 /// With less memory, in bytes, no program goes on.
@@ -67,6 +67,11 @@ fn check_load(load: &Load, context: &mut Context<'_>) {
         ("storm", load.storm.is_some(), "remove `load.storm`: a fault of kind `kill` does the same"),
         ("messages", load.messages.is_some(), "remove `load.messages`: a level with faults ends by time"),
         ("cycles", load.cycles.is_some(), "remove `load.cycles`: a level with faults ends by time"),
+        (
+            "spike",
+            load.spike.is_some(),
+            "remove `load.spike`: nobody could say from what the platform recovers",
+        ),
         (
             "connect_rates",
             load.connect_rates.is_some(),

@@ -1,7 +1,7 @@
 //! How much, when and for how long.
 
 use super::rate::check_rate;
-use super::{connections, search};
+use super::{connections, curve, search};
 use crate::config::{Arrivals, LevelRange, Levels, Load, Marker, Per, Processors, Scenario, WorkloadModel};
 use crate::context::Context;
 use crate::plan::{
@@ -9,7 +9,7 @@ use crate::plan::{
 };
 use crate::protocols::slice;
 use crate::quantity::{AsText, Quantity, Rate};
-use plimsoll_model::Nanos;
+use plimsoll_model::{LoadCurve, Nanos};
 use plimsoll_stats::distribution::InterArrival;
 
 /// Most levels of one run.
@@ -42,6 +42,7 @@ pub(super) fn resolve(
     if count.is_some() && !context.written("load.hold") {
         load.hold = AsText(LONGEST_COUNT);
     }
+    let curve = curve::resolve(load, context);
     if count.is_none() && is_short(load.hold.0, load) {
         let at = if context.written("load.hold") { "load.hold" } else { "load.samples" };
         context.error_with_help(at, short(load), "lengthen `hold` or lower `samples`");
@@ -54,11 +55,12 @@ pub(super) fn resolve(
     let (model, levels) = match load.model {
         WorkloadModel::Open => {
             let all = context.part.and_then(|part| part.all_devices);
-            open(load, all.unwrap_or(scenario.population.devices), context)
+            open(load, curve.as_ref(), all.unwrap_or(scenario.population.devices), context)
         }
         WorkloadModel::Closed => closed(load, context),
         WorkloadModel::PartlyOpen => partly_open(load, context),
     }?;
+    let (levels, turn) = with_way_down(&scenario.load, levels, context);
     if let Some(count) = count {
         check_count(&scenario.load, scenario.population.devices, count, &levels, context);
     }
@@ -71,7 +73,9 @@ pub(super) fn resolve(
     let load = &scenario.load;
     let idle = load.idle_before.map_or(Nanos::ZERO, |idle| idle.0);
     let level = idle + load.warm_up.0 + load.hold.0 + load.drain.0;
-    let by_default = if count.is_some() { Nanos::ZERO } else { level * 2 * levels.len() as i64 };
+    // What ends by count or follows a curve may take very long.
+    let may_be_long = count.is_some() || curve.is_some();
+    let by_default = if may_be_long { Nanos::ZERO } else { level * 2 * levels.len() as i64 };
     let again = load.again.as_ref().map_or(by_default, |again| again.0);
     Some(LoadPlan {
         again,
@@ -79,6 +83,8 @@ pub(super) fn resolve(
         idle_after: idle_after(load, context),
         model,
         levels,
+        turn,
+        curve,
         search,
         calibration,
         stop_after_missed: load.stop_after_missed,
@@ -194,7 +200,7 @@ fn idle_after(load: &Load, context: &mut Context<'_>) -> Nanos {
 /// What `calibrate` asks for, and what it excludes.
 fn calibration(load: &Load, context: &mut Context<'_>) -> Option<CalibrationPlan> {
     let calibrate = load.calibrate.as_ref()?;
-    for key in ["levels", "search", "stop_after_missed", "devices", "connect_rates"] {
+    for key in ["levels", "search", "stop_after_missed", "devices", "connect_rates", "curve", "spike"] {
         if context.written(&format!("load.{key}")) {
             let help = format!("remove `{key}`: a calibration chooses its levels");
             context.error_with_help(
@@ -242,7 +248,12 @@ fn refuse(keys: &[&str], belongs: &str, remedy: &str, load: &Load, context: &mut
     }
 }
 
-fn open(load: &mut Load, devices: u32, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
+fn open(
+    load: &mut Load,
+    curve: Option<&LoadCurve>,
+    devices: u32,
+    context: &mut Context<'_>,
+) -> Option<(Model, Vec<LevelPlan>)> {
     refuse(&["in_flight", "think_time"], "closed model", "closed", load, context);
     // An experiment keeps operations in flight, whatever the model is.
     if load.experiment.is_none() {
@@ -256,16 +267,54 @@ fn open(load: &mut Load, devices: u32, context: &mut Context<'_>) -> Option<(Mod
     };
     connections::check_place(load, context);
     let connects = load.devices.is_some() || load.connect_rates.is_some();
-    let levels = match load.levels.is_none() && load.search.is_none() && connects {
-        true => connections::resolve(load, devices, context)?,
-        false => rates(load, context)?,
+    let follows = load.curve.is_some() || load.spike.is_some();
+    let levels = match load.levels.is_none() && load.search.is_none() {
+        true if connects => connections::resolve(load, devices, context)?,
+        true if follows => vec![LevelPlan::Rate(readable(curve?.mean()))],
+        _ => rates(load, context)?,
     };
     Some((Model::Open { arrivals, per }, levels))
 }
 
+/// The mean of a curve to three decimals, or to nine where it is small, so that people can read it. A millionth more or less is offered
+/// than the curve says.
+fn readable(mean: f64) -> f64 {
+    if mean >= 1.0 { (mean * 1e3).round() / 1e3 } else { decimal(mean) }
+}
+
+/// The levels with those of the way down, where the scenario asks for it, and how many are of the way up then.
+fn with_way_down(
+    load: &Load,
+    levels: Vec<LevelPlan>,
+    context: &mut Context<'_>,
+) -> (Vec<LevelPlan>, Option<usize>) {
+    const KEY: &str = "load.ramp_down";
+    if !load.ramp_down {
+        return (levels, None);
+    }
+    if load.levels.is_none() {
+        context.error_with_help(KEY, "`ramp_down` belongs to `levels`", "write `levels: [100, 200, 400]`");
+        return (levels, None);
+    }
+    let rise = levels.windows(2).all(|pair| matches!(pair, [one, other] if one.load() < other.load()));
+    if levels.len() < 2 || !rise {
+        let message = "a way down needs a way up: two levels or more, each above the one before";
+        context.error_with_help(KEY, message, "list the levels in rising order");
+        return (levels, None);
+    }
+    let turn = levels.len();
+    if 2 * turn > MOST_LEVELS {
+        too_many(2.0 * turn as f64 - 1.0, KEY, context);
+        return (levels, None);
+    }
+    let down = levels.iter().rev().skip(1).copied().collect::<Vec<_>>();
+    (levels.into_iter().chain(down).collect(), Some(turn))
+}
+
 fn partly_open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
     refuse(&["in_flight"], "closed model", "closed", load, context);
-    let of_open = ["per", "precision", "spin", "devices", "rate_per_device", "connect_rates"];
+    let of_open =
+        ["per", "precision", "spin", "devices", "rate_per_device", "connect_rates", "curve", "spike"];
     refuse(&of_open, "open model", "open", load, context);
     let arrivals = inter_arrival(load);
     let (think_time, timeout) = pace(load, context);
@@ -380,7 +429,18 @@ fn too_many(count: f64, path: &str, context: &mut Context<'_>) {
 }
 
 fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
-    for key in ["levels", "search", "calibrate", "devices", "rate_per_device", "connect_rates"] {
+    let of_open = [
+        "levels",
+        "search",
+        "calibrate",
+        "devices",
+        "rate_per_device",
+        "connect_rates",
+        "curve",
+        "spike",
+        "ramp_down",
+    ];
+    for key in of_open {
         let path = format!("load.{key}");
         if context.written(&path) {
             let help = "give the operations in flight with `in_flight: [1, 5, 50]`, or write `model: open`";

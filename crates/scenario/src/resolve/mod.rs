@@ -6,6 +6,7 @@ mod command;
 mod component;
 mod connection;
 mod connections;
+mod curve;
 mod engine;
 mod experiment;
 mod faults;

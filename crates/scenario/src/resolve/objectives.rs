@@ -36,7 +36,8 @@ pub(super) fn resolve(
         let path = format!("objectives.{key}");
         let queries = scenario.northbound.is_some();
         let cannot = impossible(name, acknowledged, receivers, closed, queries);
-        let cannot = cannot.or(without_faults(name, scenario.faults.is_empty()));
+        let cannot =
+            cannot.or(without_faults(name, scenario.faults.is_empty() && scenario.load.spike.is_none()));
         match cannot.or(out_of_place(name, connecting, idle)) {
             Some((message, help)) => context.error_with_help(&path, message, help),
             None => match (name, name.condition(text)) {
@@ -169,7 +170,7 @@ fn impossible(
 /// Why there is nothing to recover from.
 fn without_faults(name: Name, none: bool) -> Option<(&'static str, &'static str)> {
     (none && name == Name::Level(Subject::FaultRecovery)).then_some((
-        "without `faults` there is nothing to recover from",
+        "without `faults` or a `load.spike` there is nothing to recover from",
         "plan a fault, as with `faults: [{ kind: pause, at: 20s, for: 5s }]`, or remove the objective",
     ))
 }
@@ -184,6 +185,12 @@ fn is_acknowledged(scenario: &Scenario, platform: Option<&PlatformPlan>) -> bool
 
 /// Refuses a demanded load line above all listed levels: it could be missed, and never met.
 pub(super) fn check_load_line(objectives: &Objectives, load: &LoadPlan, context: &mut Context<'_>) {
+    if load.curve.is_some() && objectives.load_line.is_some() {
+        let message = "a level whose load changes has no load line";
+        let help = "remove it: objectives hold all along a curve, and `fault_recovery` is about a spike";
+        context.error_with_help("objectives.load_line", message, help);
+        return;
+    }
     let rates = load.levels.iter().filter_map(|level| match level {
         LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => Some(*rate),
         _ => None,

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::quantity::Rate;
 
 /// Highest rate, in operations or connections per second.
-const HIGHEST_RATE: f64 = 1e7;
+pub(super) const HIGHEST_RATE: f64 = 1e7;
 
 /// Whether a rate is usable; reports it where not.
 pub(super) fn check_rate(Rate(rate): Rate, path: &str, context: &mut Context<'_>) -> bool {

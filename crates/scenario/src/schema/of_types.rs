@@ -138,7 +138,8 @@ fn description(name: Name) -> String {
                 .to_owned()
         }
         Name::Level(Subject::FaultRecovery) => {
-            "Time from the end of a fault until objectives are met again, the longest of a level's (docs/faults.md).".to_owned()
+            "Time from the end of a fault or of a spike until objectives are met again, the longest of a level's (docs/faults.md)."
+                .to_owned()
         }
         Name::Level(Subject::Quantile(Metric::PublishTime, 0.99)) => {
             "99th percentile of the publish time from due. Default \"< 50 ms\" at QoS 1 and 2.".to_owned()
