@@ -57,6 +57,8 @@ pub struct Evidence {
     pub late_by_own_work: Option<f64>,
     /// For how long this process stood still.
     pub stood_still: f64,
+    /// Why load threads of a worker stopped before the end.
+    pub halted: Option<String>,
 }
 
 /// The validity of a level and, where it is not valid, the reason for people.
@@ -68,6 +70,9 @@ pub fn judge(
 ) -> (Validity, Option<String>) {
     let bound = bound(terms, evidence.hold);
     let shown = Nanos::from_secs_f64(bound.min(1e6));
+    if let Some(why) = &evidence.halted {
+        return (Validity::GeneratorBound, Some(why.clone()));
+    }
     if evidence.stood_still > evidence.hold * STOOD_STILL {
         let (still, hold) = (Nanos::from_secs_f64(evidence.stood_still), Nanos::from_secs_f64(evidence.hold));
         let reason =
