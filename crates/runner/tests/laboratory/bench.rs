@@ -81,6 +81,7 @@ impl Setup {
             series: None,
             started: None,
             live: None,
+            workers: None,
             stop,
         };
         run(&Arc::new(plan), &options, &mut Silent).unwrap_or_else(|error| panic!("{error}"))
