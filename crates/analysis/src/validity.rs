@@ -40,7 +40,7 @@ pub fn quantile(terms: &Terms) -> f64 {
 }
 
 /// What validity is judged by, beside the counts. Times in seconds; `None` where nothing was observed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Evidence {
     /// Length of the hold.
     pub hold: f64,

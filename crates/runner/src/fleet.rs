@@ -87,8 +87,11 @@ pub enum FleetError {
         reason: String,
     },
     /// A worker does not answer.
-    #[error("worker {0} did not answer within {} s", ANSWERING.as_secs())]
-    Silent(String),
+    #[error("worker {worker} did not answer within {} s", ANSWERING.as_secs())]
+    Silent {
+        /// Its name.
+        worker: String,
+    },
     /// The workers cannot carry the run.
     #[error("{0}")]
     NoRoom(String),
@@ -261,7 +264,7 @@ impl Fleet {
         };
         while let Some(unknown) = self.members.iter().find(|member| !is_known(member)) {
             if Instant::now() > end {
-                return Err(FleetError::Silent(unknown.worker.name.clone()));
+                return Err(FleetError::Silent { worker: unknown.worker.name.clone() });
             }
             self.turn(stop)?;
         }
@@ -317,7 +320,7 @@ impl Fleet {
         while let Some(first) = open.first() {
             if Instant::now() > end {
                 let silent = self.members.get(*first).map(|member| member.worker.name.clone());
-                return Err(FleetError::Silent(silent.unwrap_or_default()));
+                return Err(FleetError::Silent { worker: silent.unwrap_or_default() });
             }
             for (place, message) in self.turn(stop)? {
                 let Some(member) = self.members.get_mut(place) else { continue };

@@ -54,7 +54,7 @@ use plimsoll_analysis::summary::Summary;
 use plimsoll_capture::marker::MessageId;
 use plimsoll_load::clock::{Clock, wall_nanos};
 use plimsoll_load::drivers;
-use plimsoll_load::engine::{Addresses, Engine, Watch};
+use plimsoll_load::engine::{Addresses, Engine, EngineError, Watch};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_model::message::Fate;
 use plimsoll_model::record::{RunEnd, RunRecord};
@@ -417,7 +417,7 @@ fn start_engine(
     let addresses: Vec<Addresses> = places.iter().map(|place| place.addresses).collect();
     if let Some(mut fleet) = fleet {
         fleet.begin(&addresses, clock.epoch(), &options.stop)?;
-        let (engine, passing) = fleet.engine(plan, clock, contexts).map_err(FleetError::from)?;
+        let (engine, passing) = fleet.engine(plan, clock, contexts).map_err(EngineError::from)?;
         return Ok((engine, None, Some(passing)));
     }
     let engine = Engine::start(plan, id, &addresses, &placement.load, placement.precedence, clock, contexts)?;

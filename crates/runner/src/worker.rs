@@ -12,7 +12,7 @@ use plimsoll_scenario::plan::Plan;
 use plimsoll_workers::announcement::Announcement;
 use plimsoll_workers::frame::{Body, Frame, LinkFrame, ProcessId};
 use plimsoll_workers::link::{LEASE, Link};
-use plimsoll_workers::message::{Message, Prepare, Source};
+use plimsoll_workers::message::{Message, Source};
 use plimsoll_workers::post::{Arrival, Post, PostError, Server};
 use std::collections::BTreeMap;
 use std::sync::Arc;
