@@ -249,7 +249,6 @@ impl<'a> Seen<'a> {
             wait_per_turn,
             late_by_own_work: self.late_by_own_work(validity::bound(terms, hold)),
             stood_still: level.stood_still,
-            halted: record.end.as_ref().and_then(|end| end.halted.clone()),
         };
         let (validity, why_invalid) = validity::judge(&self.counts, &generator, &evidence, terms);
         (level.generator, level.validity) = (generator, validity);

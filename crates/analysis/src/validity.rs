@@ -40,7 +40,7 @@ pub fn quantile(terms: &Terms) -> f64 {
 }
 
 /// What validity is judged by, beside the counts. Times in seconds; `None` where nothing was observed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
     /// Length of the hold.
     pub hold: f64,
@@ -57,8 +57,6 @@ pub struct Evidence {
     pub late_by_own_work: Option<f64>,
     /// For how long this process stood still.
     pub stood_still: f64,
-    /// Why load threads of a worker stopped before the end.
-    pub halted: Option<String>,
 }
 
 /// The validity of a level and, where it is not valid, the reason for people.
@@ -70,9 +68,6 @@ pub fn judge(
 ) -> (Validity, Option<String>) {
     let bound = bound(terms, evidence.hold);
     let shown = Nanos::from_secs_f64(bound.min(1e6));
-    if let Some(why) = &evidence.halted {
-        return (Validity::GeneratorBound, Some(why.clone()));
-    }
     if evidence.stood_still > evidence.hold * STOOD_STILL {
         let (still, hold) = (Nanos::from_secs_f64(evidence.stood_still), Nanos::from_secs_f64(evidence.hold));
         let reason =

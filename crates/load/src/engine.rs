@@ -85,6 +85,8 @@ pub struct Engine {
     services: Vec<Arc<dyn RunService>>,
     /// What each population is given.
     run_contexts: Vec<Arc<RunContext>>,
+    /// Why load threads at a worker are gone, if they are: no further level begins.
+    lost: Option<String>,
 }
 
 /// Where subscribers are notified.
@@ -187,6 +189,7 @@ impl Engine {
             repeated: BTreeMap::new(),
             services,
             run_contexts,
+            lost: None,
         })
     }
 
@@ -246,6 +249,7 @@ impl Engine {
         (hold, samples): (Nanos, Option<u16>),
         watch: &mut dyn Watch,
     ) -> Result<LevelStart, EngineError> {
+        self.check_workers()?;
         let warm_up = self.plan.load.warm_up;
         let all = self.plan.all_devices();
         let load = asked(level, Some(all));
@@ -297,6 +301,12 @@ impl Engine {
             experiment: None,
             faults: Vec::new(),
         })
+    }
+
+    /// # Errors
+    /// [`EngineError::WorkerLost`].
+    fn check_workers(&self) -> Result<(), EngineError> {
+        self.lost.clone().map_or(Ok(()), |why| Err(EngineError::WorkerLost(why)))
     }
 
     /// How long the hold of a level takes that ends with so many arrivals: their times are known beforehand.
@@ -432,7 +442,7 @@ impl Engine {
             match self.next(watch) {
                 Ok(Some(Reply::Drained)) => drained += 1,
                 Ok(Some(Reply::Halted(why))) => halted = Some(why),
-                Ok(_) => {}
+                Ok(_) => halted.clone_from(&self.lost),
                 Err(EngineError::Interrupted) => stopped = true,
                 Err(error) => return Err(error),
             }
@@ -514,7 +524,8 @@ impl Engine {
                 Ok(Reply::Thread(usage)) => {
                     let _ = watch.measured(Measurement::Thread(usage));
                 }
-                Ok(Reply::Lost(why)) => return Err(EngineError::WorkerLost(why)),
+                // Who leads the workers answers for those that are gone.
+                Ok(Reply::Lost(why)) => self.lost = Some(why),
                 Ok(reply) if wanted(&reply) => answers.push(reply),
                 Ok(_) => {}
                 // One silence may be this process's own, which was stopped meanwhile. Of workers it is said when they are lost.
@@ -550,7 +561,10 @@ impl Engine {
                 }
                 None
             }
-            Ok(Reply::Lost(why)) => return Err(EngineError::WorkerLost(why)),
+            Ok(Reply::Lost(why)) => {
+                self.lost = Some(why);
+                None
+            }
             Ok(reply) => Some(reply),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(EngineError::ShardDied),

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 pub use local::Local;
 pub use passing::Passing;
+use passing::Awaited;
 pub use plimsoll_workers::message::Source;
 pub use plimsoll_workers::post::Server;
 
@@ -141,6 +142,10 @@ struct Member {
     prepared: Option<Prepared>,
     /// Whether it was said that it is away.
     is_away: bool,
+    /// Whether it is gone for good.
+    is_gone: bool,
+    /// Replies that the engine awaits of its load threads.
+    awaited: Vec<Awaited>,
 }
 
 fn now() -> Nanos {
@@ -216,6 +221,8 @@ impl Fleet {
                 next_ping: now(),
                 prepared: None,
                 is_away: false,
+                is_gone: false,
+                awaited: Vec::new(),
             }
         });
         let members: Vec<Member> = members.filter(|member| member.threads > 0).collect();

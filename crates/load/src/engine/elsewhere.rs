@@ -63,6 +63,7 @@ impl Engine {
             repeated: BTreeMap::new(),
             services: Vec::new(),
             run_contexts,
+            lost: None,
         }
     }
 }

@@ -111,6 +111,7 @@ impl Engine {
             services: Vec::new(),
             run_contexts: vec![run_context],
             repeated: Default::default(),
+            lost: None,
         })
     }
 }

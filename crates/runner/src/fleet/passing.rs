@@ -4,9 +4,12 @@ use super::{Fleet, Input, Member, TURN, now};
 use plimsoll_load::clock::Clock;
 use plimsoll_load::engine::{Engine, Order, Orders};
 use plimsoll_load::run_context::RunContext;
-use plimsoll_load::shard::Reply;
+use plimsoll_load::shard::{Command, Reply};
 use plimsoll_model::Nanos;
+use plimsoll_model::record::LevelEnd;
 use plimsoll_scenario::plan::Plan;
+use plimsoll_workers::frame::Frame;
+use plimsoll_workers::link::LEASE;
 use plimsoll_workers::message::{Give, Message};
 use plimsoll_workers::post::Arrival;
 use std::sync::Arc;
@@ -56,7 +59,7 @@ impl Fleet {
         })?;
         let orders = Orders { orders, replies: answers, threads: self.threads };
         let engine = Engine::elsewhere(plan, orders, clock, contexts.clone());
-        let mut work = Work { fleet: self, replies, given: vec![false; contexts.len()], contexts, token: 0 };
+        let mut work = Work { fleet: self, replies, given: vec![false; contexts.len()], contexts, token: 0, level: 0 };
         let thread = spawn("workers").spawn(move || work.pass())?;
         Ok((engine, Passing(Some(thread))))
     }
@@ -70,6 +73,35 @@ struct Work {
     given: Vec<bool>,
     /// The generation of the access token that they have.
     token: u64,
+    /// The level that goes on.
+    level: u16,
+}
+
+/// A reply that an order awaits, as it is given in the place of a worker that is gone.
+#[derive(Clone, Debug)]
+pub(super) struct Awaited(Reply);
+
+impl Awaited {
+    /// That of an order to a shard of a population; `level` is the one that goes on.
+    fn of(command: &Command, population: u16, level: u16) -> Option<Awaited> {
+        let reply = match command {
+            Command::Connect { awaited: true, .. } => Reply::AllReady,
+            Command::Connect { awaited: false, .. } => return None,
+            Command::Release(_) | Command::Flush => Reply::Flushed,
+            Command::Run { .. } => Reply::Drained,
+            Command::PassOn => Reply::PassedOn,
+            Command::Close => {
+                Reply::Closed(population, Box::new(LevelEnd { index: level, ..LevelEnd::default() }))
+            }
+            Command::Stop => Reply::Stopped,
+        };
+        Some(Awaited(reply))
+    }
+
+    /// Whether a reply is of that kind.
+    fn is(&self, reply: &Reply) -> bool {
+        std::mem::discriminant(&self.0) == std::mem::discriminant(reply)
+    }
 }
 
 impl Work {
@@ -77,11 +109,7 @@ impl Work {
         loop {
             self.fleet.send();
             match self.fleet.inputs.recv_timeout(TURN) {
-                Ok(Input::Arrival(Arrival::Frame(frame, read))) => match self.fleet.take(frame, read) {
-                    Ok(Some((_, message))) => self.heard(message),
-                    Ok(None) => {}
-                    Err(error) => self.reply(Reply::Lost(error.to_string())),
-                },
+                Ok(Input::Arrival(Arrival::Frame(frame, read))) => self.frame(frame, read),
                 Ok(Input::Arrival(Arrival::Announced(_))) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Input::Order(order)) => self.order(order),
                 Ok(Input::Over) | Err(RecvTimeoutError::Disconnected) => break,
@@ -96,9 +124,36 @@ impl Work {
         let _ = self.replies.send(reply);
     }
 
-    fn heard(&mut self, message: Message) {
+    fn frame(&mut self, frame: Frame, read: i64) {
+        let from = frame.from;
+        match self.fleet.take(frame, read) {
+            Ok(Some((place, message))) => self.heard(place, message),
+            Ok(None) => {}
+            Err(error) => {
+                if let Some(place) = self.fleet.members.iter().position(|member| member.worker.process == from) {
+                    self.lose(place, &error.to_string());
+                }
+            }
+        }
+    }
+
+    fn heard(&mut self, place: usize, message: Message) {
+        let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else { return };
         match message {
-            Message::Reply(reply) => self.reply(reply),
+            Message::Reply(Reply::Lost(why)) => {
+                let why = format!("worker {}: {why}", member.worker.name);
+                self.lose(place, &why);
+            }
+            Message::Reply(Reply::Halted(why)) => {
+                let why = format!("worker {} {why}", member.worker.name);
+                self.reply(Reply::Halted(why));
+            }
+            Message::Reply(reply) => {
+                if let Some(answered) = member.awaited.iter().position(|awaited| awaited.is(&reply)) {
+                    member.awaited.swap_remove(answered);
+                }
+                self.reply(reply);
+            }
             Message::TokenRefused => {
                 if let Some(context) = self.contexts.first() {
                     context.token.refuse(self.token);
@@ -112,11 +167,22 @@ impl Work {
     /// What the workers need for an order goes before it.
     fn order(&mut self, order: Order) {
         self.give();
-        let index = order.shard % self.fleet.threads.max(1);
-        let has = |member: &&mut Member| (member.first..member.first + member.threads).contains(&index);
-        let Some(member) = self.fleet.members.iter_mut().find(has) else { return };
+        if let Command::Run { timeline, .. } = &order.command {
+            self.level = timeline.level;
+        }
+        let threads = self.fleet.threads.max(1);
+        let (population, index) = (order.shard / threads, order.shard % threads);
+        let has = |member: &Member| (member.first..member.first + member.threads).contains(&index);
+        let Some(place) = self.fleet.members.iter().position(has) else { return };
+        let Some(member) = self.fleet.members.get_mut(place) else { return };
+        let awaited = Awaited::of(&order.command, population as u16, self.level);
+        if member.is_gone {
+            awaited.into_iter().for_each(|Awaited(reply)| self.reply(reply));
+            return;
+        }
+        member.awaited.extend(awaited);
         if let Err(error) = member.tell(&Message::Order(order)) {
-            self.reply(Reply::Lost(error.to_string()));
+            self.lose(place, &error.to_string());
         }
     }
 
@@ -139,39 +205,44 @@ impl Work {
                 told.push(Message::Token(token.to_string()));
             }
         }
-        for message in &told {
-            self.tell_all(message);
-        }
+        told.iter().for_each(|message| self.tell_all(message));
     }
 
     fn tell_all(&mut self, message: &Message) {
-        let told: Vec<_> = self.fleet.members.iter_mut().map(|member| member.tell(message)).collect();
-        for error in told.into_iter().filter_map(Result::err) {
-            self.reply(Reply::Lost(error.to_string()));
+        for place in 0..self.fleet.members.len() {
+            let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else { continue };
+            if let Err(error) = member.tell(message) {
+                self.lose(place, &error.to_string());
+            }
         }
     }
 
     /// Who was not heard of for as long as a lease has stopped its load by now.
     fn look_for_missing(&mut self) {
-        let mut told = Vec::new();
-        for member in &mut self.fleet.members {
-            let is_away = member.link.is_away(now());
-            if is_away && !member.is_away {
-                told.push(Reply::Halted(format!(
-                    "worker {} was not heard of for {}: it has stopped its load",
-                    member.worker.name,
-                    plimsoll_workers::link::LEASE
-                )));
+        for place in 0..self.fleet.members.len() {
+            let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else { continue };
+            let (name, silence) = (member.worker.name.clone(), member.link.silence(now()));
+            let was_away = std::mem::replace(&mut member.is_away, member.link.is_away(now()));
+            if member.is_away && !was_away {
+                self.reply(Reply::Halted(format!("worker {name} was not heard of for {LEASE}: it has stopped its load")));
             }
-            member.is_away = is_away;
-            if member.link.silence(now()) > GONE {
-                told.push(Reply::Lost(format!(
-                    "worker {} was not heard of for {GONE}: it is gone, or the NATS server is",
-                    member.worker.name
-                )));
+            if silence > GONE {
+                self.lose(
+                    place,
+                    &format!("worker {name} was not heard of for {GONE}: it is gone, or its way to the NATS server is"),
+                );
             }
         }
-        told.into_iter().for_each(|reply| self.reply(reply));
+    }
+
+    /// A worker is gone for good: the engine gets the replies that it still awaits, and the others wait for no receipts of it.
+    fn lose(&mut self, place: usize, why: &str) {
+        let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else { return };
+        member.is_gone = true;
+        let (process, awaited) = (member.worker.process, std::mem::take(&mut member.awaited));
+        self.reply(Reply::Lost(why.to_owned()));
+        awaited.into_iter().for_each(|Awaited(reply)| self.reply(reply));
+        self.tell_all(&Message::Gone(process));
     }
 }
 
@@ -183,7 +254,9 @@ impl Drop for Fleet {
             let _ = member.tell(&Message::End);
         }
         let end = Instant::now() + PARTING;
-        let is_heard = |member: &Member| member.link.is_idle() || member.link.broken().is_some() || member.is_away;
+        let is_heard = |member: &Member| {
+            member.is_gone || member.is_away || member.link.is_idle() || member.link.broken().is_some()
+        };
         while Instant::now() < end && !self.members.iter().all(is_heard) {
             self.send();
             if let Ok(Input::Arrival(Arrival::Frame(frame, read))) = self.inputs.recv_timeout(TURN) {

@@ -364,7 +364,7 @@ impl Work {
         }
         load.halted = Some(Halted::default());
         let told = load.part.tell_all(&Command::Close);
-        self.tell(&Message::Reply(Reply::Halted(format!("a worker stopped its load: {why}"))));
+        self.tell(&Message::Reply(Reply::Halted(format!("stopped its load: {why}"))));
         if let Err(died) = told {
             self.tell(&Message::Reply(Reply::Lost(died.to_string())));
         }
