@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 /// A coordinator that is away for so long does not come back.
-const GONE: Nanos = Nanos::from_secs(60);
+const GONE: Nanos = Nanos::from_secs(30);
 
 /// The processors of load threads, and where their replies go.
 pub type Host<'a> = (&'a [Option<usize>], &'a Sender<Input>);
