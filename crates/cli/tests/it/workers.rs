@@ -26,7 +26,7 @@ fn run(bench: &Bench, scenario: &str, more: &[&str]) -> Finished {
 
 /// When each message was due within its level, by device and sequence.
 fn due_times(bench: &Bench) -> Vec<(u64, String, String, i64)> {
-    let rows = bench.call(["export", "--store", STORE, "--format", "csv", "--rows", "messages"]).exits(0).stdout;
+    let rows = bench.call(["export", "--store", STORE, "--format", "messages"]).exits(0).stdout;
     let mut lines = rows.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
     let place = |name: &str| names.iter().position(|own| *own == name).unwrap_or_else(|| panic!("no {name}: {names:?}"));
@@ -65,10 +65,10 @@ fn workers_send_what_one_process_sends_and_every_delivery_is_booked() {
 }
 
 #[test]
-fn populations_over_several_protocols_are_shared_out() {
+fn devices_over_http_are_shared_out() {
     let bench = Bench::beside_others();
     let scenario = "name: http
-platform: station
+platform: ngsi-target
 seed: 3
 population: { devices: 20 }
 load: { levels: [100], hold: 2s, samples: 4, warm_up: 0s, drain: 3s, again: 0s }
