@@ -104,3 +104,4 @@ mod wire_cause;
 mod wire_markers;
 mod wire_oracle;
 mod wire_tls;
+mod workers;

@@ -1,19 +1,19 @@
-//! How a gateway's clock stands to ours: the median of some round trips, as in work E, and a line through all of them, since clocks
-//! drift apart while a test goes on.
+//! How the clock of another process stands to ours: the median of some round trips, as in work E, and a line through all of them,
+//! since clocks drift apart while a test goes on.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ClockRecord;
-use plimsoll_stats::student::quantile;
+use crate::student::quantile;
 
 /// Readings that are kept: the line is drawn through these.
 const KEPT: usize = 512;
 /// Of all round trips the shorter half counts, but so many at least.
 const FEWEST: usize = 5;
 
-/// One round trip: ours before and after, the gateway's in between.
+/// One round trip: ours before and after, theirs in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// When the gateway was asked.
+    /// When the other one was asked.
     pub asked: Nanos,
     /// When its answer was there.
     pub answered: Nanos,
