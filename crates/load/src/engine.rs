@@ -38,8 +38,9 @@ use thread::ShardThread;
 /// Bytes of the headers of a datagram: IP without options, and UDP.
 const UDP_OVER_IPV4: u64 = 28;
 const UDP_OVER_IPV6: u64 = 48;
-/// Time between the order to begin a level and its beginning, so that every shard is ready for it.
+/// Time between the order to begin a level and its beginning, so that every shard is ready for it: here, and at workers.
 const LEAD: Nanos = Nanos::from_millis(30);
+const LEAD_OF_WORKERS: Nanos = Nanos::from_millis(500);
 /// A shard that is silent for so long has died.
 const SHARD_SILENCE: Duration = Duration::from_secs(10);
 
@@ -231,6 +232,10 @@ impl Engine {
         here.map(|shard| (shard.id, shard.processor)).collect()
     }
 
+    fn lead(&self) -> Nanos {
+        if self.is_elsewhere() { LEAD_OF_WORKERS } else { LEAD }
+    }
+
     /// Whether the load threads are at workers.
     fn is_elsewhere(&self) -> bool {
         self.simulated.is_none() && self.shards.iter().all(|shard| shard.thread.is_none())
@@ -281,7 +286,7 @@ impl Engine {
             }
             None => (hold, samples, None),
         };
-        let hold_start = self.now() + LEAD + Nanos::from_secs_f64(connecting) + warm_up;
+        let hold_start = self.now() + self.lead() + Nanos::from_secs_f64(connecting) + warm_up;
         let idle = None;
         let populations = match self.plan.with_devices().count() {
             1 => Vec::new(),
@@ -434,7 +439,7 @@ impl Engine {
             });
             let clients: Vec<Vec<Client>> = self.devices(counts);
             let rate = start.load.connect_rate().unwrap_or(self.plan.load.connect_rate);
-            self.tell_to_connect(&clients, self.now() + LEAD, rate, false)?;
+            self.tell_to_connect(&clients, self.now() + self.lead(), rate, false)?;
         }
         let mut counting = ReceivedBytes { watch, received: 0 };
         let watch: &mut dyn Watch = &mut counting;

@@ -138,8 +138,12 @@ struct Member {
     threads: u32,
     /// Its clock; `None` where it is ours.
     clock: Option<Offset>,
+    /// By how many nanoseconds that was ahead of ours when the load threads started.
+    ahead: i64,
     next_ping: Nanos,
     prepared: Option<Prepared>,
+    /// Whether its load threads run.
+    has_begun: bool,
     /// Whether it was said that it is away.
     is_away: bool,
     /// Whether it is gone for good.
@@ -218,8 +222,10 @@ impl Fleet {
                 first: first - threads,
                 threads,
                 clock: (!is_ours).then(Offset::default),
+                ahead: 0,
                 next_ping: now(),
                 prepared: None,
+                has_begun: false,
                 is_away: false,
                 is_gone: false,
                 awaited: Vec::new(),
@@ -276,14 +282,28 @@ impl Fleet {
             self.turn(stop)?;
         }
         for member in &mut self.members {
-            let ahead = member.clock.as_ref().map_or(0, |clock| clock.told().offset.0);
-            let begin = Begin { addresses: addresses.to_vec(), epoch: epoch + ahead };
+            member.ahead = member.clock.as_ref().map_or(0, |clock| clock.told().offset.0);
+            let begin = Begin { addresses: addresses.to_vec(), epoch: epoch + member.ahead };
             member.tell(&Message::Begin(begin))?;
         }
-        self.await_each(stop, |_, message| match message {
-            Message::Begun(begun) => Some(begun),
+        self.await_each(stop, |member, message| match message {
+            Message::Begun(begun) => {
+                member.has_begun = begun.is_ok();
+                Some(begun)
+            }
             _ => None,
         })
+    }
+
+    /// How well the clocks of workers are known, for people; `None` where all read ours.
+    pub fn clocks_in_words(&self) -> Option<String> {
+        let clocks = self.members.iter().filter_map(|member| Some((member, member.clock.as_ref()?.told())));
+        let (worst, told) = clocks.max_by_key(|(_, told)| told.offset_within)?;
+        Some(format!(
+            "workers have clocks of their own: that of {} is known to within {}, so a time from a device at one worker to a \
+             subscriber at another may be wrong by twice that",
+            worst.worker.name, told.offset_within
+        ))
     }
 
     /// What the reader of the result must know of the workers, by name.
@@ -293,15 +313,13 @@ impl Fleet {
             ("remark".to_owned(), format!("load threads run at {} workers", self.members.len())),
         ]);
         for member in &self.members {
-            let last = member.first + member.threads - 1;
             let of = |name: &str| member.worker.host.get(name).map(|fact| format!(", {fact}")).unwrap_or_default();
-            let fact = format!(
-                "load threads {} to {last} of {}{}{}",
-                member.first,
-                self.threads,
-                of("kernel"),
-                of("processor")
-            );
+            let Member { first, threads, .. } = *member;
+            let own = match threads {
+                1 => format!("load thread {first}"),
+                _ => format!("load threads {first} to {}", first + threads - 1),
+            };
+            let fact = format!("{own} of {}{}{}", self.threads, of("kernel"), of("processor"));
             facts.insert(format!("worker {}", member.worker.name), fact);
         }
         facts
@@ -369,6 +387,10 @@ impl Fleet {
                 let is_first = clock.told().readings < READINGS;
                 member.next_ping = now() + if is_first { BETWEEN_FIRST } else { BETWEEN };
                 self.post.send(member.worker.process, Body::Ping { asked: monotonic_nanos() });
+                let drifted = clock.told().offset.0 - member.ahead;
+                if member.has_begun {
+                    let _ = member.link.push(&Message::Clock(drifted).encode());
+                }
             }
         }
     }

@@ -375,8 +375,18 @@ fn perform(
         Arc::new(RunContext { keys, token, ..RunContext::default() })
     };
     let contexts = plan.populations().map(|_| context()).collect();
+    let addresses: Vec<Addresses> = places.iter().map(|place| place.addresses).collect();
+    let fleet = match fleet {
+        None => None,
+        Some(mut fleet) => {
+            progress.step("starting load threads at workers");
+            fleet.begin(&addresses, epoch, &options.stop)?;
+            fleet.clocks_in_words().map_or(Ok(()), |told| writer.add_note(told))?;
+            Some(fleet)
+        }
+    };
     let (mut engine, network, passing) =
-        start_engine((plan, id), &platform, &places, (placement, fleet), options, (clock, contexts))?;
+        start_engine((plan, id), &platform, &addresses, (placement, fleet), options, (clock, contexts))?;
     let own_processors = placement.divides() || platform.simulation().is_some();
     let faults = (!plan.load.faults.is_empty()).then(|| Faults::new(platform_options.clone()));
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
@@ -424,7 +434,7 @@ fn perform(
 fn start_engine(
     (plan, id): (&Arc<Plan>, RunId),
     platform: &Platform,
-    places: &[Reached],
+    addresses: &[Addresses],
     (placement, fleet): (&Placement, Option<Fleet>),
     options: &Options,
     (clock, contexts): (Clock, Vec<Arc<RunContext>>),
@@ -432,13 +442,11 @@ fn start_engine(
     if let Some(simulation) = platform.simulation() {
         return Ok((Engine::simulated(plan, id, simulation, &options.stop)?, None, None));
     }
-    let addresses: Vec<Addresses> = places.iter().map(|place| place.addresses).collect();
-    if let Some(mut fleet) = fleet {
-        fleet.begin(&addresses, clock.epoch(), &options.stop)?;
+    if let Some(fleet) = fleet {
         let (engine, passing) = fleet.engine(plan, clock, contexts).map_err(EngineError::from)?;
         return Ok((engine, None, Some(passing)));
     }
-    let engine = Engine::start(plan, id, &addresses, &placement.load, placement.precedence, clock, contexts)?;
+    let engine = Engine::start(plan, id, addresses, &placement.load, placement.precedence, clock, contexts)?;
     // Before this process steps back, so that the probe does not wait for a processor behind the load.
     let is_away = || !plimsoll_observe::network::is_here(platform.address().ip());
     let wanted = plan.record.network.unwrap_or_else(is_away);

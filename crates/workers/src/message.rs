@@ -30,6 +30,8 @@ pub enum Message {
     Give(Give),
     /// To a worker: the access token, whenever it is new.
     Token(String),
+    /// To a worker: by how many nanoseconds its clock of the run is ahead of the coordinator's now.
+    Clock(i64),
     /// To a worker: another one is gone and sends no receipts any more.
     Gone(ProcessId),
     /// To a worker: the run is over.
@@ -132,6 +134,7 @@ mod kind {
     pub const TOKEN_REFUSED: u8 = 11;
     pub const RECEIPTS: u8 = 12;
     pub const PASSED_ON: u8 = 13;
+    pub const CLOCK: u8 = 14;
 }
 
 /// What a command begins with.
@@ -179,6 +182,7 @@ impl Message {
             }
             Message::Give(give) => put(&mut out, kind::GIVE, give),
             Message::Token(token) => put(&mut out, kind::TOKEN, token),
+            Message::Clock(ahead) => put(&mut out, kind::CLOCK, ahead),
             Message::Gone(process) => put(&mut out, kind::GONE, process),
             Message::End => out.push(kind::END),
             Message::Reply(reply) => {
@@ -216,6 +220,7 @@ impl Message {
             }
             kind::GIVE => Message::Give(reader.json()?),
             kind::TOKEN => Message::Token(reader.json()?),
+            kind::CLOCK => Message::Clock(reader.json()?),
             kind::GONE => Message::Gone(reader.json()?),
             kind::END => Message::End,
             kind::REPLY => Message::Reply(read_reply(&mut reader)?),
@@ -581,6 +586,7 @@ mod tests {
             Message::Begun(Ok(())),
             Message::Give(Give { population: 0, values: vec![(0, 1, 2, "v".into())] }),
             Message::Token("secret".into()),
+            Message::Clock(i64::MIN),
             Message::Gone(ProcessId(4)),
             Message::End,
             Message::TokenRefused,

@@ -61,7 +61,7 @@ fn workers_send_what_one_process_sends_and_every_delivery_is_booked() {
     }
     let placement = &shared.summary["provenance"]["placement"];
     assert_eq!(placement["load threads"], "3", "{placement}");
-    assert!(placement["worker local-3"].as_str().unwrap().starts_with("load threads 2 to 2 of 3"), "{placement}");
+    assert!(placement["worker local-3"].as_str().unwrap().starts_with("load thread 2 of 3"), "{placement}");
 }
 
 #[test]

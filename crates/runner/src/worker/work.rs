@@ -49,6 +49,8 @@ pub struct Work {
 struct Load {
     part: LoadPart,
     clock: Clock,
+    /// By how much that is ahead of the coordinator's, as the coordinator said last.
+    ahead: Nanos,
     threads: ThreadSampler,
     /// Replies of shards that have passed on their receipts, up to now and in this round.
     passed: usize,
@@ -185,6 +187,11 @@ impl Work {
                     context.token.renew(&token);
                 }
             }
+            Message::Clock(ahead) => {
+                if let Some(load) = &mut self.load {
+                    load.ahead = Nanos(ahead);
+                }
+            }
             Message::Gone(process) => {
                 self.links.remove(&process);
                 self.pass_on();
@@ -235,6 +242,7 @@ impl Work {
             threads: ThreadSampler::new(part.threads()),
             part,
             clock,
+            ahead: Nanos::ZERO,
             passed: 0,
             rounds: 0,
             others: BTreeMap::new(),
@@ -262,7 +270,10 @@ impl Work {
     fn receipt(&mut self, from: ProcessId, message: Message) {
         let Some(load) = &mut self.load else { return };
         match message {
-            Message::Receipts(shard, deliveries) => load.part.leave(shard, deliveries),
+            Message::Receipts(shard, mut deliveries) => {
+                deliveries.iter_mut().for_each(|delivery| delivery.at += load.ahead);
+                load.part.leave(shard, deliveries);
+            }
             Message::PassedOn(rounds) => {
                 load.others.insert(from, rounds);
                 self.pass_on();
@@ -333,7 +344,11 @@ impl Work {
             let has = |(_, first, threads): &&(ProcessId, u32, u32)| (*first..first + threads).contains(&index(shard));
             prepare.others.iter().find(has).map(|(process, ..)| *process)
         };
-        let taken = load.part.take_for_others().into_iter();
+        // Receipts travel with the coordinator's time.
+        let taken = load.part.take_for_others().into_iter().map(|(shard, mut deliveries)| {
+            deliveries.iter_mut().for_each(|delivery| delivery.at = delivery.at - load.ahead);
+            (shard, deliveries)
+        });
         let sent: Vec<(ProcessId, Message)> = taken
             .filter_map(|(shard, deliveries)| Some((owner(shard)?, Message::Receipts(shard, deliveries))))
             .collect();
