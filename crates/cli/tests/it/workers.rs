@@ -278,3 +278,131 @@ fn connections_to(port: u16) -> usize {
     };
     table.lines().filter(is_to).count()
 }
+
+/// Networks of their own on one bridge, as of several hosts. Dropped, they are gone; what runs in them ends before.
+struct Networks {
+    names: Vec<String>,
+}
+
+impl Networks {
+    /// So many hosts beside the first one, which has the bridge.
+    fn new(hosts: usize) -> Networks {
+        let process = std::process::id();
+        let networks = Networks { names: (0..=hosts).map(|host| format!("plm{process}n{host}")).collect() };
+        for (host, name) in networks.names.iter().enumerate() {
+            ip(&["netns", "add", name]);
+            ip(&["-n", name, "link", "set", "lo", "up"]);
+            let address = format!("{}/24", Networks::address(host));
+            if host == 0 {
+                ip(&["-n", name, "link", "add", "plm", "type", "bridge"]);
+                ip(&["-n", name, "address", "add", &address, "dev", "plm"]);
+                ip(&["-n", name, "link", "set", "plm", "up"]);
+                continue;
+            }
+            let (hub, port) = (&networks.names[0], format!("plm{host}"));
+            ip(&["-n", hub, "link", "add", &port, "type", "veth", "peer", "name", "plm", "netns", name]);
+            ip(&["-n", hub, "link", "set", &port, "master", "plm", "up"]);
+            ip(&["-n", name, "address", "add", &address, "dev", "plm"]);
+            ip(&["-n", name, "link", "set", "plm", "up"]);
+        }
+        networks
+    }
+
+    /// Of the addresses for tests of networks (RFC 2544, appendix C), which nobody routes.
+    fn address(host: usize) -> String {
+        format!("198.18.78.{}", 10 + host)
+    }
+
+    /// The same command on one of the hosts.
+    fn on(&self, host: usize, command: &Command) -> Command {
+        let mut inside = Command::new("ip");
+        inside.args(["netns", "exec", &self.names[host]]).arg(command.get_program()).args(command.get_args());
+        if let Some(folder) = command.get_current_dir() {
+            inside.current_dir(folder);
+        }
+        inside
+    }
+}
+
+impl Drop for Networks {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = Command::new("ip").args(["netns", "del", name]).status();
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) {
+    let output = Command::new("ip").args(arguments).output().expect("iproute2 is installed by scripts/test");
+    assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[ignore = "acceptance: workers"]
+fn three_hosts_send_what_one_host_sends_to_a_broker_on_another_one() {
+    let bench = Bench::beside_others();
+    let networks = Networks::new(5);
+    let [nats, broker] = [1, 2].map(Networks::address);
+    bench.write("mosquitto.conf", &format!("listener 1883 {broker}\nallow_anonymous true\nmax_queued_messages 0\n"));
+    let mut servers = vec![bench.in_folder("nats-server"), bench.in_folder("mosquitto")];
+    servers[0].args(["-a", &nats]);
+    servers[1].arg("-c").arg(bench.path("mosquitto.conf"));
+    let workers = (3..=5).map(|host| {
+        bench.plimsoll(["worker", "--join", &format!("nats://{nats}:4222"), "--name", &format!("host-{host}"), "--threads", "1"])
+    });
+    let commands: Vec<Command> = servers.into_iter().chain(workers).collect();
+    let mut started = Vec::new();
+    for (host, command) in (1..).zip(&commands) {
+        let mut inside = networks.on(host, command);
+        inside.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        started.push(Ended(inside.spawn().unwrap()));
+        if host == 2 {
+            // Servers listen before anybody looks for them.
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+    let platform = format!("platform: {{ profile: existing, address: \"mqtt://{broker}:1883\" }}");
+    let scenario = SCENARIO.replace("platform: embedded", &platform).replace("hold: 2s", "hold: 5s");
+    let on_hub = |more: &[&str]| bench.start(&mut networks.on(0, bench.run_command(&scenario).args(more))).finish();
+    let alone = on_hub(&[]).judged();
+    let shared = on_hub(&["--workers", &format!("nats://{nats}:4222,min=3")]).judged();
+    for level in 0..2 {
+        for name in ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated"] {
+            assert_eq!(count(shared.level(level), name), count(alone.level(level), name), "{name} of level {level}");
+        }
+        assert_eq!(count(shared.level(level), "lost"), 0);
+    }
+    let placement = &shared.summary["provenance"]["placement"];
+    assert!(placement["worker host-5"].is_string(), "{placement}");
+}
+
+/// A process that ends with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "acceptance: workers"]
+fn a_clock_that_is_ahead_shows_in_no_time() {
+    let bench = Bench::beside_others();
+    let fleet = Fleet::begin(&bench, 1);
+    // Its monotonic clock is ahead by 5,000 s, as that of a host that was started earlier.
+    let mut ahead = Command::new("unshare");
+    ahead.args(["--time", "--monotonic", "5000", env!("CARGO_BIN_EXE_plimsoll"), "worker", "--join", &fleet.url()]);
+    ahead.args(["--name", "ahead", "--threads", "1"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let _ahead = Ended(ahead.spawn().unwrap());
+    let scenario = SCENARIO.replace("hold: 2s", "hold: 8s").replace("levels: [80, 160]", "levels: [80]");
+    let shared = fleet.run(&bench, &scenario, 2).finish().judged();
+    assert_eq!((count(shared.level(0), "lost"), count(shared.level(0), "duplicated")), (0, 0), "{}", shared.stdout);
+    let notes = shared.summary["provenance"]["notes"].to_string();
+    assert!(notes.contains("workers have clocks of their own: that of ahead is known to within"), "{notes}");
+    let alone = run(&bench, &scenario, &[]).judged();
+    let median = |run: &Finished| run.level(0)["subscribe_time"]["p50"].as_f64().unwrap();
+    let (shared, alone) = (median(&shared), median(&alone));
+    assert!((shared - alone).abs() < 0.02, "{shared} s and {alone} s");
+}
