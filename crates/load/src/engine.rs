@@ -20,12 +20,12 @@ use crate::run_context::RunContext;
 use crate::shard::workload::process_of;
 use crate::shard::{Command, Reply};
 use crate::share::Share;
+use part::Started;
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, PopulationEnd, SamplePart};
 use plimsoll_model::samples::pieces_of;
 use plimsoll_model::{Load, Nanos, RunId};
 use plimsoll_scenario::plan::Captures;
 use plimsoll_scenario::plan::{LevelPlan, Plan};
-use part::Started;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -171,7 +171,8 @@ impl Engine {
         run_contexts: Vec<Arc<RunContext>>,
     ) -> Result<Engine, EngineError> {
         let part = Part { first: 0, of: processors.len().max(1) as u32 };
-        let started = part::start((plan, run), addresses, (processors, precedence), part, clock, &run_contexts)?;
+        let started =
+            part::start((plan, run), addresses, (processors, precedence), part, clock, &run_contexts)?;
         let Started { plans, shards, notified, services, replies, .. } = started;
         Ok(Engine {
             plan: Arc::clone(plan),

@@ -22,8 +22,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 pub use local::Local;
-pub use passing::Passing;
 use passing::Awaited;
+pub use passing::Passing;
 pub use plimsoll_workers::message::Source;
 pub use plimsoll_workers::post::Server;
 
@@ -270,11 +270,15 @@ impl Fleet {
     ///
     /// # Errors
     /// [`FleetError`].
-    pub fn begin(&mut self, addresses: &[Addresses], epoch: i64, stop: &AtomicBool) -> Result<(), FleetError> {
+    pub fn begin(
+        &mut self,
+        addresses: &[Addresses],
+        epoch: i64,
+        stop: &AtomicBool,
+    ) -> Result<(), FleetError> {
         let end = Instant::now() + ANSWERING;
-        let is_known = |member: &Member| {
-            member.clock.as_ref().is_none_or(|clock| clock.told().readings >= READINGS)
-        };
+        let is_known =
+            |member: &Member| member.clock.as_ref().is_none_or(|clock| clock.told().readings >= READINGS);
         while let Some(unknown) = self.members.iter().find(|member| !is_known(member)) {
             if Instant::now() > end {
                 return Err(FleetError::Silent { worker: unknown.worker.name.clone() });
@@ -313,7 +317,8 @@ impl Fleet {
             ("remark".to_owned(), format!("load threads run at {} workers", self.members.len())),
         ]);
         for member in &self.members {
-            let of = |name: &str| member.worker.host.get(name).map(|fact| format!(", {fact}")).unwrap_or_default();
+            let of =
+                |name: &str| member.worker.host.get(name).map(|fact| format!(", {fact}")).unwrap_or_default();
             let Member { first, threads, .. } = *member;
             let own = match threads {
                 1 => format!("load thread {first}"),
@@ -476,7 +481,10 @@ fn heard(
     match free.iter().find(|worker| worker.version != own) {
         Some(other) => Err(FleetError::Refused {
             worker: other.name.clone(),
-            reason: format!("it has Plimsoll {}, and this is {own}: all need the same version", other.version),
+            reason: format!(
+                "it has Plimsoll {}, and this is {own}: all need the same version",
+                other.version
+            ),
         }),
         None => Ok(free),
     }

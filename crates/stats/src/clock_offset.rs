@@ -1,9 +1,9 @@
 //! How the clock of another process stands to ours: the median of some round trips, as in work E, and a line through all of them,
 //! since clocks drift apart while a test goes on.
 
+use crate::student::quantile;
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ClockRecord;
-use crate::student::quantile;
 
 /// Readings that are kept: the line is drawn through these.
 const KEPT: usize = 512;

@@ -71,7 +71,9 @@ impl Captures {
     /// All values: slot, device, subscriber, and the value itself.
     pub fn values(&self) -> impl Iterator<Item = (usize, u32, u32, &str)> {
         self.slots.iter().enumerate().flat_map(|(slot, own)| {
-            own.values.iter().map(move |(&(device, subscriber), value)| (slot, device, subscriber, value.as_str()))
+            own.values
+                .iter()
+                .map(move |(&(device, subscriber), value)| (slot, device, subscriber, value.as_str()))
         })
     }
 

@@ -109,7 +109,10 @@ mod tests {
         let workers = [worker(2, 50_000), worker(1, 1_100)];
         assert_eq!(placed(&workers, 3_000, 3_000), Ok(vec![2, 1]));
         let refused = placed(&workers, 3_003, 3_003).unwrap_err();
-        assert!(refused.contains("w1 can hold 1000 connections, and its part of the run has 1001"), "{refused}");
+        assert!(
+            refused.contains("w1 can hold 1000 connections, and its part of the run has 1001"),
+            "{refused}"
+        );
         let refused = placed(&[worker(1, 50_000)], 28_001, 10).unwrap_err();
         assert!(refused.contains("28000"), "{refused}");
     }

@@ -56,7 +56,11 @@ impl<'a> Reader<'a> {
     /// How many things of at least so many bytes each follow: no more than there is room for.
     pub fn count(&mut self, least: usize) -> Result<usize, Malformed> {
         let count = self.u32()? as usize;
-        if count.checked_mul(least).is_some_and(|bytes| bytes <= self.0.len()) { Ok(count) } else { Err(Malformed) }
+        if count.checked_mul(least).is_some_and(|bytes| bytes <= self.0.len()) {
+            Ok(count)
+        } else {
+            Err(Malformed)
+        }
     }
 
     /// All that is left.

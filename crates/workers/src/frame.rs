@@ -92,7 +92,8 @@ impl Frame {
             Body::Link(LinkFrame { run, received, piece }) => {
                 out.extend(run.to_le_bytes());
                 out.extend(received.to_le_bytes());
-                let flags = piece.as_ref().map_or(0, |piece| HAS_PIECE | if piece.goes_on { GOES_ON } else { 0 });
+                let flags =
+                    piece.as_ref().map_or(0, |piece| HAS_PIECE | if piece.goes_on { GOES_ON } else { 0 });
                 out.push(flags);
                 if let Some(piece) = piece {
                     out.extend(piece.number.to_le_bytes());

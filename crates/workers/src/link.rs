@@ -339,6 +339,9 @@ mod tests {
     #[test]
     fn what_was_never_sent_cannot_be_acknowledged() {
         let mut link = Link::new(1, 1024, Nanos::ZERO);
-        assert_eq!(link.take(LinkFrame { run: 1, received: 1, piece: None }, Nanos::ZERO), Err(Broken::Nonsense));
+        assert_eq!(
+            link.take(LinkFrame { run: 1, received: 1, piece: None }, Nanos::ZERO),
+            Err(Broken::Nonsense)
+        );
     }
 }

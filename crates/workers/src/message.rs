@@ -215,9 +215,7 @@ impl Message {
             kind::PREPARED => Message::Prepared(reader.json()?),
             kind::BEGIN => Message::Begin(reader.json()?),
             kind::BEGUN => Message::Begun(reader.json()?),
-            kind::ORDER => {
-                Message::Order(Order { shard: reader.u32()?, command: command(&mut reader)? })
-            }
+            kind::ORDER => Message::Order(Order { shard: reader.u32()?, command: command(&mut reader)? }),
             kind::GIVE => Message::Give(reader.json()?),
             kind::TOKEN => Message::Token(reader.json()?),
             kind::CLOCK => Message::Clock(reader.json()?),
@@ -227,7 +225,8 @@ impl Message {
             kind::TOKEN_REFUSED => Message::TokenRefused,
             kind::RECEIPTS => {
                 let (shard, count) = (reader.u32()?, reader.count(DELIVERY)?);
-                let deliveries: Result<Vec<Delivery>, Malformed> = (0..count).map(|_| delivery(&mut reader)).collect();
+                let deliveries: Result<Vec<Delivery>, Malformed> =
+                    (0..count).map(|_| delivery(&mut reader)).collect();
                 Message::Receipts(shard, deliveries?)
             }
             kind::PASSED_ON => Message::PassedOn(reader.u32()?),
@@ -255,7 +254,8 @@ fn put_delivery(out: &mut Vec<u8>, delivery: &Delivery) {
 }
 
 fn delivery(reader: &mut Reader<'_>) -> Result<Delivery, Malformed> {
-    let (device, sequence, subscriber, content) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
+    let (device, sequence, subscriber, content) =
+        (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
     Ok(Delivery { device, sequence, subscriber, content, at: Nanos(reader.i64()?) })
 }
 
@@ -410,7 +410,9 @@ fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
     match reply {
         Reply::ClientReady => out.push(reply::CLIENT_READY),
         Reply::AllReady => out.push(reply::ALL_READY),
-        Reply::ConnectFailed { reason, tried_again } => put(out, reply::CONNECT_FAILED, &(reason, tried_again)),
+        Reply::ConnectFailed { reason, tried_again } => {
+            put(out, reply::CONNECT_FAILED, &(reason, tried_again))
+        }
         Reply::ConnectRepeated(reason) => put(out, reply::CONNECT_REPEATED, reason),
         Reply::Part(part) => {
             out.push(reply::PART);
@@ -535,11 +537,17 @@ mod tests {
             cut: Some(Nanos(77)),
         };
         let clients = vec![Client::Device(0), Client::Subscriber(u32::MAX)];
-        let end = LevelEnd { index: 2, connected: 4, incident: Some("a \"word\"".into()), ..LevelEnd::default() };
+        let end =
+            LevelEnd { index: 2, connected: 4, incident: Some("a \"word\"".into()), ..LevelEnd::default() };
         let commands = [
             Command::Connect { clients: clients.clone(), start: Nanos(4), gap: Nanos(5), awaited: true },
             Command::Release(clients),
-            Command::Run { timeline, level: LevelPlan::Rate(0.1 + 0.2), messages: Some(u64::MAX), drain_end: Nanos(8) },
+            Command::Run {
+                timeline,
+                level: LevelPlan::Rate(0.1 + 0.2),
+                messages: Some(u64::MAX),
+                drain_end: Nanos(8),
+            },
             Command::Run {
                 timeline,
                 level: LevelPlan::Devices { devices: 5, rate: 1e-300 },
@@ -569,7 +577,11 @@ mod tests {
         let prepare = Prepare {
             run: RunId::from_bits(99).to_string(),
             version: "1".into(),
-            source: Source { arguments: vec!["a.yaml".into()], scenario: Some("name: a".into()), ..Source::default() },
+            source: Source {
+                arguments: vec!["a.yaml".into()],
+                scenario: Some("name: a".into()),
+                ..Source::default()
+            },
             digest: "d".into(),
             first: 2,
             threads: 1,

@@ -185,7 +185,9 @@ impl Carrier {
         let client = self.options()?.connect(&self.server.url).await.map_err(|error| text(&error))?;
         let most = client.server_info().max_payload;
         if most < LARGEST_FRAME {
-            return Err(format!("it takes messages of {most} bytes at most (`max_payload`): {LARGEST_FRAME} are needed"));
+            return Err(format!(
+                "it takes messages of {most} bytes at most (`max_payload`): {LARGEST_FRAME} are needed"
+            ));
         }
         let inbox = client.subscribe(subject_of(self.own)).await.map_err(|error| text(&error))?;
         let announcements = match self.hears_announcements {
@@ -210,7 +212,8 @@ impl Carrier {
             options = options.nkey(seed.trim().to_owned());
         }
         if let Some(path) = credentials {
-            let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let text =
+                std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
             options = options.credentials(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         if let Some(path) = authority {

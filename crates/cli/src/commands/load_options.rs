@@ -200,7 +200,11 @@ impl LoadOptions {
         let folder = self.file().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         let profile = |path: &str| {
             if let Some(shipped) = &self.shipped {
-                return shipped.files.get(path).cloned().ok_or_else(|| "the coordinator has not sent it".into());
+                return shipped
+                    .files
+                    .get(path)
+                    .cloned()
+                    .ok_or_else(|| "the coordinator has not sent it".into());
             }
             let found = folder.join(path);
             self.read.borrow_mut().insert(found.clone());

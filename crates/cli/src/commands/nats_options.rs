@@ -38,7 +38,9 @@ impl NatsOptions {
         let known = ["nats://", "tls://", "ws://", "wss://"];
         if !known.iter().any(|scheme| url.starts_with(scheme)) {
             let name = url.split('@').next_back().unwrap_or_default();
-            return Err(Failure::Usage(format!("`{name}` is no address of a NATS server: write nats://HOST:4222")));
+            return Err(Failure::Usage(format!(
+                "`{name}` is no address of a NATS server: write nats://HOST:4222"
+            )));
         }
         let read = |path: &Option<PathBuf>| path.as_deref().map(secret).transpose();
         Ok(Server {

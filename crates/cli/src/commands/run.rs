@@ -231,7 +231,10 @@ impl RunOptions {
     fn workers(&self, plan: &Plan) -> Result<Option<Wanted>, Failure> {
         let Some(place) = &self.workers else { return Ok(None) };
         let wrong = |why: &str| {
-            Failure::Usage(format!("--workers {}: {why}: write nats://HOST:4222,min=2 or local:2", hide_in_argument(place)))
+            Failure::Usage(format!(
+                "--workers {}: {why}: write nats://HOST:4222,min=2 or local:2",
+                hide_in_argument(place)
+            ))
         };
         let count = |text: &str| match text.parse::<usize>() {
             Ok(count @ 1..=1000) => Ok(count),

@@ -29,20 +29,33 @@ fn due_times(bench: &Bench) -> Vec<(u64, String, String, i64)> {
     let rows = bench.call(["export", "--store", STORE, "--format", "messages"]).exits(0).stdout;
     let mut lines = rows.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
-    let place = |name: &str| names.iter().position(|own| *own == name).unwrap_or_else(|| panic!("no {name}: {names:?}"));
+    let place = |name: &str| {
+        names.iter().position(|own| *own == name).unwrap_or_else(|| panic!("no {name}: {names:?}"))
+    };
     let [level, device, sequence, due] = ["level", "device", "sequence", "due"].map(place);
     let mut due_times: Vec<(u64, String, String, i64)> = lines
         .map(|line| {
             let fields: Vec<&str> = line.split(',').collect();
             let due = fields[due].parse::<f64>().unwrap();
-            (fields[level].parse().unwrap(), fields[device].into(), fields[sequence].into(), (due * 1e9).round() as i64)
+            (
+                fields[level].parse().unwrap(),
+                fields[device].into(),
+                fields[sequence].into(),
+                (due * 1e9).round() as i64,
+            )
         })
         .collect();
     due_times.sort();
     // Levels begin when they can, so times count from the first one of each.
-    let first = |level: u64| due_times.iter().filter(|row| row.0 == level).map(|row| row.3).min().unwrap_or(0);
+    let first =
+        |level: u64| due_times.iter().filter(|row| row.0 == level).map(|row| row.3).min().unwrap_or(0);
     let firsts = [1, 2].map(first);
-    due_times.iter().map(|(level, device, sequence, due)| (*level, device.clone(), sequence.clone(), due - firsts[*level as usize - 1])).collect()
+    due_times
+        .iter()
+        .map(|(level, device, sequence, due)| {
+            (*level, device.clone(), sequence.clone(), due - firsts[*level as usize - 1])
+        })
+        .collect()
 }
 
 #[test]
@@ -53,8 +66,13 @@ fn workers_send_what_one_process_sends_and_every_delivery_is_booked() {
     let shared = run(&bench, SCENARIO, &["--workers", "local:3"]).judged();
     assert_eq!(due_times(&bench), due_alone, "each message is due when it is due without workers");
     for level in 0..2 {
-        for name in ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated"] {
-            assert_eq!(count(shared.level(level), name), count(alone.level(level), name), "{name} of level {level}");
+        for name in ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated"]
+        {
+            assert_eq!(
+                count(shared.level(level), name),
+                count(alone.level(level), name),
+                "{name} of level {level}"
+            );
         }
         assert_eq!(count(shared.level(level), "lost"), 0);
         assert!(count(shared.level(level), "delivered") > 400);
@@ -95,7 +113,8 @@ impl Fleet {
         fleet.start_nats();
         for number in 0..workers {
             let name = format!("w{}", number + 1);
-            let mut command = bench.plimsoll(["worker", "--join", &fleet.url(), "--name", &name, "--threads", "1"]);
+            let mut command =
+                bench.plimsoll(["worker", "--join", &fleet.url(), "--name", &name, "--threads", "1"]);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             fleet.workers.push(command.spawn().unwrap());
         }
@@ -235,7 +254,10 @@ fn a_server_that_is_killed_and_comes_back_within_a_lease_is_not_noticed_and_a_lo
         assert_eq!(ended.level(0)["verdict"], verdict, "after {absence} s: {}", ended.stdout);
         assert_eq!(ended.level(1)["verdict"], "met", "after {absence} s: {}", ended.stdout);
         for level in usize::from(verdict != "met")..2 {
-            assert_eq!(count(ended.level(level), "delivered"), count(ended.level(level), "expected_deliveries"));
+            assert_eq!(
+                count(ended.level(level), "delivered"),
+                count(ended.level(level), "expected_deliveries")
+            );
         }
     }
 }
@@ -248,7 +270,10 @@ fn workers_stop_their_load_when_the_coordinator_is_killed_and_what_was_measured_
     let broker = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut target = bench.plimsoll(["target", "broker", "--port", &broker.to_string()]);
     let target = bench.start(&mut target);
-    let scenario = LONG.replace("platform: embedded", &format!("platform: {{ profile: existing, address: \"mqtt://127.0.0.1:{broker}\" }}"));
+    let scenario = LONG.replace(
+        "platform: embedded",
+        &format!("platform: {{ profile: existing, address: \"mqtt://127.0.0.1:{broker}\" }}"),
+    );
     let going_on = fleet.run(&bench, &scenario, 2);
     bench.await_level(0);
     going_on.signal(Signal::KILL);
@@ -343,12 +368,23 @@ fn three_hosts_send_what_one_host_sends_to_a_broker_on_another_one() {
     let bench = Bench::beside_others();
     let networks = Networks::new(5);
     let [nats, broker] = [1, 2].map(Networks::address);
-    bench.write("mosquitto.conf", &format!("listener 1883 {broker}\nallow_anonymous true\nmax_queued_messages 0\n"));
+    bench.write(
+        "mosquitto.conf",
+        &format!("listener 1883 {broker}\nallow_anonymous true\nmax_queued_messages 0\n"),
+    );
     let mut servers = vec![bench.in_folder("nats-server"), bench.in_folder("mosquitto")];
     servers[0].args(["-a", &nats]);
     servers[1].arg("-c").arg(bench.path("mosquitto.conf"));
     let workers = (3..=5).map(|host| {
-        bench.plimsoll(["worker", "--join", &format!("nats://{nats}:4222"), "--name", &format!("host-{host}"), "--threads", "1"])
+        bench.plimsoll([
+            "worker",
+            "--join",
+            &format!("nats://{nats}:4222"),
+            "--name",
+            &format!("host-{host}"),
+            "--threads",
+            "1",
+        ])
     });
     let commands: Vec<Command> = servers.into_iter().chain(workers).collect();
     let mut started = Vec::new();
@@ -363,12 +399,18 @@ fn three_hosts_send_what_one_host_sends_to_a_broker_on_another_one() {
     }
     let platform = format!("platform: {{ profile: existing, address: \"mqtt://{broker}:1883\" }}");
     let scenario = SCENARIO.replace("platform: embedded", &platform).replace("hold: 2s", "hold: 5s");
-    let on_hub = |more: &[&str]| bench.start(&mut networks.on(0, bench.run_command(&scenario).args(more))).finish();
+    let on_hub =
+        |more: &[&str]| bench.start(&mut networks.on(0, bench.run_command(&scenario).args(more))).finish();
     let alone = on_hub(&[]).judged();
     let shared = on_hub(&["--workers", &format!("nats://{nats}:4222,min=3")]).judged();
     for level in 0..2 {
-        for name in ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated"] {
-            assert_eq!(count(shared.level(level), name), count(alone.level(level), name), "{name} of level {level}");
+        for name in ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated"]
+        {
+            assert_eq!(
+                count(shared.level(level), name),
+                count(alone.level(level), name),
+                "{name} of level {level}"
+            );
         }
         assert_eq!(count(shared.level(level), "lost"), 0);
     }
@@ -393,12 +435,29 @@ fn a_clock_that_is_ahead_shows_in_no_time() {
     let fleet = Fleet::begin(&bench, 1);
     // Its monotonic clock is ahead by 5,000 s, as that of a host that was started earlier.
     let mut ahead = Command::new("unshare");
-    ahead.args(["--time", "--monotonic", "5000", env!("CARGO_BIN_EXE_plimsoll"), "worker", "--join", &fleet.url()]);
-    ahead.args(["--name", "ahead", "--threads", "1"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    ahead.args([
+        "--time",
+        "--monotonic",
+        "5000",
+        env!("CARGO_BIN_EXE_plimsoll"),
+        "worker",
+        "--join",
+        &fleet.url(),
+    ]);
+    ahead
+        .args(["--name", "ahead", "--threads", "1"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let _ahead = Ended(ahead.spawn().unwrap());
     let scenario = SCENARIO.replace("hold: 2s", "hold: 8s").replace("levels: [80, 160]", "levels: [80]");
     let shared = fleet.run(&bench, &scenario, 2).finish().judged();
-    assert_eq!((count(shared.level(0), "lost"), count(shared.level(0), "duplicated")), (0, 0), "{}", shared.stdout);
+    assert_eq!(
+        (count(shared.level(0), "lost"), count(shared.level(0), "duplicated")),
+        (0, 0),
+        "{}",
+        shared.stdout
+    );
     let notes = shared.summary["provenance"]["notes"].to_string();
     assert!(notes.contains("workers have clocks of their own: that of ahead is known to within"), "{notes}");
     let alone = run(&bench, &scenario, &[]).judged();

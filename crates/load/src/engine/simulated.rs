@@ -99,7 +99,12 @@ impl Engine {
             plans: vec![Arc::clone(plan)],
             threads: 1,
             clock: Clock::start(),
-            shards: vec![ShardThread { commands: Commands::Here(commands), thread: None, id: 0, processor: None }],
+            shards: vec![ShardThread {
+                commands: Commands::Here(commands),
+                thread: None,
+                id: 0,
+                processor: None,
+            }],
             simulated: Some(Box::new(Simulated { simulation, shard, orders, stop: Arc::clone(stop) })),
             replies,
             in_set_up: true,

@@ -62,10 +62,17 @@ impl Local {
         }
         let url = format!("nats://127.0.0.1:{port}");
         let worker = |number: usize| {
-            let own: Vec<usize> = processors.get(number % processors.len().max(1)).copied().into_iter().collect();
+            let own: Vec<usize> =
+                processors.get(number % processors.len().max(1)).copied().into_iter().collect();
             let name = format!("local-{}", number + 1);
-            let mut command = vec![program.display().to_string(), "worker".into(), "--join".into(), url.clone()];
-            command.extend(["--name".into(), name, "--nats-token-file".into(), of_token.display().to_string()]);
+            let mut command =
+                vec![program.display().to_string(), "worker".into(), "--join".into(), url.clone()];
+            command.extend([
+                "--name".into(),
+                name,
+                "--nats-token-file".into(),
+                of_token.display().to_string(),
+            ]);
             command.extend(["--threads".into(), "1".into()]);
             command.extend(own.iter().flat_map(|own| ["--processors".to_owned(), own.to_string()]));
             start(&command, own)

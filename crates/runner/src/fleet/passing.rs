@@ -59,7 +59,8 @@ impl Fleet {
         })?;
         let orders = Orders { orders, replies: answers, threads: self.threads };
         let engine = Engine::elsewhere(plan, orders, clock, contexts.clone());
-        let mut work = Work { fleet: self, replies, given: vec![false; contexts.len()], contexts, token: 0, level: 0 };
+        let mut work =
+            Work { fleet: self, replies, given: vec![false; contexts.len()], contexts, token: 0, level: 0 };
         let thread = spawn("workers").spawn(move || work.pass())?;
         Ok((engine, Passing(Some(thread))))
     }
@@ -130,7 +131,9 @@ impl Work {
             Ok(Some((place, message))) => self.heard(place, message),
             Ok(None) => {}
             Err(error) => {
-                if let Some(place) = self.fleet.members.iter().position(|member| member.worker.process == from) {
+                if let Some(place) =
+                    self.fleet.members.iter().position(|member| member.worker.process == from)
+                {
                     self.lose(place, &error.to_string());
                 }
             }
@@ -210,7 +213,9 @@ impl Work {
 
     fn tell_all(&mut self, message: &Message) {
         for place in 0..self.fleet.members.len() {
-            let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else { continue };
+            let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else {
+                continue;
+            };
             if let Err(error) = member.tell(message) {
                 self.lose(place, &error.to_string());
             }
@@ -220,11 +225,15 @@ impl Work {
     /// Who was not heard of for as long as a lease has stopped its load by now.
     fn look_for_missing(&mut self) {
         for place in 0..self.fleet.members.len() {
-            let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else { continue };
+            let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else {
+                continue;
+            };
             let (name, silence) = (member.worker.name.clone(), member.link.silence(now()));
             let was_away = std::mem::replace(&mut member.is_away, member.link.is_away(now()));
             if member.is_away && !was_away {
-                self.reply(Reply::Halted(format!("worker {name} was not heard of for {LEASE}: it has stopped its load")));
+                self.reply(Reply::Halted(format!(
+                    "worker {name} was not heard of for {LEASE}: it has stopped its load"
+                )));
             }
             if silence > GONE {
                 self.lose(

@@ -227,7 +227,8 @@ impl Work {
         let context = |_| Arc::new(RunContext { token: Arc::clone(&token), ..RunContext::default() });
         self.contexts = plan.populations().map(context).collect();
         let run = (&plan, self.run);
-        let started = LoadPart::start(run, &begin.addresses, (&processors, true), part, clock, &self.contexts);
+        let started =
+            LoadPart::start(run, &begin.addresses, (&processors, true), part, clock, &self.contexts);
         let (part, replies) = started.map_err(|error| error.to_string())?;
         let input = input.clone();
         let passing = std::thread::Builder::new().name("replies".into()).spawn(move || {
@@ -256,7 +257,9 @@ impl Work {
 
     /// Takes what was captured for a population, once.
     fn give(&mut self, give: Give) {
-        let Some(plan) = self.plan.as_ref().and_then(|plan| plan.populations().nth(give.population)) else { return };
+        let Some(plan) = self.plan.as_ref().and_then(|plan| plan.populations().nth(give.population)) else {
+            return;
+        };
         let mut captures = Captures::new(&plan.platform.roles.captured);
         for (slot, device, subscriber, value) in give.values {
             captures.set(slot, device, subscriber, value);
@@ -341,7 +344,9 @@ impl Work {
         let (Some(load), Some(prepare)) = (&self.load, &self.prepare) else { return };
         let index = |shard: u32| shard % prepare.of.max(1);
         let owner = |shard: u32| {
-            let has = |(_, first, threads): &&(ProcessId, u32, u32)| (*first..first + threads).contains(&index(shard));
+            let has = |(_, first, threads): &&(ProcessId, u32, u32)| {
+                (*first..first + threads).contains(&index(shard))
+            };
             prepare.others.iter().find(has).map(|(process, ..)| *process)
         };
         // Receipts travel with the coordinator's time.
