@@ -167,7 +167,11 @@ fn unsupported(plan: &Plan) -> Option<&'static str> {
     if plan.platform.profile.simulated.is_some() {
         return Some("no simulated platform");
     }
-    if any(|plan| plan.platform.roles.listener.is_some() || plan.platform.roles.notified.is_some()) {
+    let is_called = |plan: &Plan| {
+        let roles = &plan.platform.roles;
+        plan.own_subscribers() > 0 && (roles.listener.is_some() || roles.notified.is_some())
+    };
+    if any(is_called) {
         return Some("no subscribers that the platform calls");
     }
     if any(|plan| plan.protocol() == Protocol::Gateway) {

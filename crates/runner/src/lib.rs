@@ -139,6 +139,9 @@ pub enum RunError {
     /// This host does not allow the run.
     #[error("{0}")]
     Host(String),
+    /// The workers that are to have the load cannot be had.
+    #[error("{0}")]
+    Workers(String),
     /// The run store failed; what it had taken before is kept.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -277,7 +280,8 @@ fn gather(
 ) -> Result<Fleet, RunError> {
     let undone = |error: FleetError| match error {
         FleetError::Interrupted => RunError::Interrupted,
-        error => RunError::Host(error.to_string()),
+        FleetError::Unsupported(_) => RunError::Host(error.to_string()),
+        error => RunError::Workers(error.to_string()),
     };
     progress.step("looking for workers");
     let processors: Vec<usize> = Placement::choose(plan).load.into_iter().flatten().collect();
