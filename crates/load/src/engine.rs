@@ -311,9 +311,11 @@ impl Engine {
         })
     }
 
+    /// Whether all workers that have load threads are still there.
+    ///
     /// # Errors
     /// [`EngineError::WorkerLost`].
-    fn check_workers(&self) -> Result<(), EngineError> {
+    pub fn check_workers(&self) -> Result<(), EngineError> {
         self.lost.clone().map_or(Ok(()), |why| Err(EngineError::WorkerLost(why)))
     }
 

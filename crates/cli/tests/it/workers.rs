@@ -242,9 +242,10 @@ fn a_worker_that_stood_still_for_longer_than_its_lease_makes_its_level_invalid_a
 #[test]
 #[ignore = "acceptance: workers"]
 fn a_server_that_is_killed_and_comes_back_within_a_lease_is_not_noticed_and_a_longer_absence_is_said() {
-    let bench = Bench::beside_others();
-    let mut fleet = Fleet::begin(&bench, 2);
+    let of_workers = Bench::beside_others();
+    let mut fleet = Fleet::begin(&of_workers, 2);
     for (absence, verdict) in [(2, "met"), (9, "invalid")] {
+        let bench = Bench::beside_others();
         let going_on = fleet.run(&bench, LONG, 2);
         bench.await_level(0);
         fleet.kill_nats();
