@@ -2,12 +2,14 @@
 //!
 //! The objectives hold all along the curve. A sample misses one if more of its messages lie beyond the bound than chance explains. Over
 //! all samples and objectives of a level together, the chance is at most 5 % that any is said to miss of a platform that just meets them
-//! (Bonferroni). After a spike, recovery is looked at instead ([`crate::faults`]).
+//! (Bonferroni). Beside a spike, they hold before it and from the recovery on ([`crate::faults`]).
 
+use crate::faults::Outcome;
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::load_line::rate;
+use crate::objective::Standing;
 use crate::sample_tests::{SampleTest, SampleTests, first_of_row};
-use plimsoll_model::objective::Objective;
+use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::{LevelRecord, LevelStart, SampleRecord, Terms};
 use plimsoll_model::{LoadCurve, Metric, Nanos, Verdict};
 use plimsoll_stats::proportion::chance_of_at_least;
@@ -58,6 +60,8 @@ pub struct CurvePart {
     pub lost: u64,
     /// Messages not sent when the drain ended.
     pub unsent: u64,
+    /// Median of the publish time, in seconds; null with too few observations.
+    pub publish_p50: Option<f64>,
     /// 99 % quantile of the publish time, in seconds; null with too few observations.
     pub publish_p99: Option<f64>,
     /// 99 % quantile of the subscribe time, in seconds; null with too few observations.
@@ -122,9 +126,9 @@ fn part(
 ) -> CurvePart {
     let (begin, end) = (start.sample_begin(place), start.sample_begin(place + 1));
     let counts = sample.map(|sample| sample.counts).unwrap_or_default();
-    let p99 = |metric: Metric| {
+    let time = |metric: Metric, q: f64| {
         let times = sample?.histograms.get(&metric)?;
-        quantile(times, 0.99).map(Nanos::as_secs_f64)
+        quantile(times, q).map(Nanos::as_secs_f64)
     };
     CurvePart {
         time: curve.clock(begin),
@@ -135,8 +139,9 @@ fn part(
         delivered: counts.delivered,
         lost: counts.lost(),
         unsent: counts.unsent,
-        publish_p99: p99(Metric::PublishTime),
-        subscribe_p99: p99(Metric::SubscribeTime),
+        publish_p50: time(Metric::PublishTime, 0.5),
+        publish_p99: time(Metric::PublishTime, 0.99),
+        subscribe_p99: time(Metric::SubscribeTime, 0.99),
         met,
     }
 }
@@ -203,6 +208,20 @@ fn stretches(
     all
 }
 
+/// What a level with a spike says of an objective on times or on what is achieved: these hold before the spike and from the recovery on.
+/// `None` of another objective, and of a level without a spike.
+pub(crate) fn beside_spike(objective: &Objective, level: &LevelSummary) -> Option<Standing> {
+    let is_apart = matches!(objective.subject, Subject::Quantile(..) | Subject::Mean(_) | Subject::Achieved);
+    let has_spike = level.curve.as_ref().is_some_and(|curve| curve.is_spike);
+    let spike = level.faults.first().filter(|_| is_apart && has_spike)?;
+    let told = || format!("{objective}: {}", spike.in_words());
+    Some(match spike.recovery.outcome {
+        Outcome::Undisturbed | Outcome::Recovered => Standing::Met,
+        Outcome::NotRecovered | Outcome::Metastable => Standing::Missed(told()),
+        Outcome::Recovering | Outcome::Unknown => Standing::Undecided(told()),
+    })
+}
+
 impl CurveSummary {
     /// When an objective was missed, for people; `None` where it was not.
     pub(crate) fn missed(&self, objective: &Objective) -> Option<String> {
@@ -232,7 +251,8 @@ impl CurveSummary {
         let (low, high) = (rate(self.lowest), rate(self.highest));
         match level.verdict {
             LevelVerdict::Met if self.is_spike => {
-                (Verdict::Met, format!("the objectives hold, a spike from {low} to {high}/s included"))
+                let recovery = level.faults.first().map(|spike| spike.recovery.in_words());
+                (Verdict::Met, format!("a spike from {low} to {high}/s: {}", recovery.unwrap_or_default()))
             }
             LevelVerdict::Met => {
                 (Verdict::Met, format!("the objectives hold all along the curve, from {low} to {high}/s"))
@@ -247,7 +267,7 @@ impl CurveSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::objective::{Comparison, Objectives, Subject};
+    use plimsoll_model::objective::{Comparison, Objectives};
     use plimsoll_model::record::LevelEnd;
     use plimsoll_model::{Counts, Histogram, Load};
 

@@ -80,7 +80,8 @@ pub fn summarize(record: &RunRecord) -> Summary {
         Some(finding) => load_line::of_search(&levels, finding),
         None => load_line::find(&levels),
     };
-    let pairs: Vec<_> = record.levels.iter().map(|level| &level.start).zip(&levels).collect();
+    let pairs = record.levels.iter().map(|level| &level.start).zip(&levels);
+    let pairs: Vec<_> = pairs.filter(|(start, _)| !start.falling).collect();
     let laws = laws::of(&pairs, &record.components, &record.gauges);
     let load_line = load_line.map(|line| load_line::bounded(line, &laws, &levels));
     let by_levels = limits::of_levels(&levels, record);

@@ -1,6 +1,7 @@
 //! How a level stands with an objective by all that is known of it.
 
 use crate::clear;
+use crate::curve;
 use crate::level::LevelSummary;
 use crate::objective::{self, Standing};
 use plimsoll_model::objective::Objective;
@@ -9,6 +10,9 @@ use plimsoll_model::record::LevelRecord;
 /// Judges one objective by all that is known: where a quantile does not exist, by the observations beyond its bound.
 pub fn standing(objective: &Objective, level: &LevelSummary, record: &LevelRecord) -> Standing {
     let (level, record) = objective::about(objective, level, record);
+    if let Some(standing) = curve::beside_spike(objective, level) {
+        return standing;
+    }
     // Along a curve, it holds at each time.
     if let Some(missed) = level.curve.as_ref().and_then(|curve| curve.missed(objective)) {
         return Standing::Missed(missed);

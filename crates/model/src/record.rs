@@ -605,10 +605,11 @@ pub struct LevelRecord {
 }
 
 impl LevelRecord {
-    /// When the last of a run's levels ended; `None` while one goes on.
+    /// When the last of a run's levels ended; `None` while it goes on. Earlier ones without an end were interrupted.
     pub fn last_end(levels: &[LevelRecord]) -> Option<Nanos> {
-        let ends = levels.iter().map(|level| Some(level.end.as_ref()?.at)).collect::<Option<Vec<_>>>()?;
-        ends.into_iter().max()
+        let last = levels.last()?.end.as_ref()?.at;
+        let ends = levels.iter().filter_map(|level| Some(level.end.as_ref()?.at));
+        Some(ends.fold(last, Nanos::max))
     }
 
     /// A level that was begun, without anything recorded yet, of so many populations.

@@ -10,6 +10,7 @@ mod environment;
 mod faults;
 mod gauges;
 mod generator;
+mod hysteresis;
 mod latency;
 mod laws;
 mod ledger;
@@ -141,6 +142,9 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
             sections.push(section("curve", "Along the curve", curve::body(summary)));
         } else {
             sections.push(section("load-line", "Load line", load_line::body(summary)));
+        }
+        if let Some(found) = &summary.hysteresis {
+            sections.push(section("way-down", "Way down", hysteresis::body(found)));
         }
         sections.push(section("times", "Times of each level", times::body(record, summary)));
         sections.push(section("percentiles", "Percentiles", percentiles::body(record, summary)));

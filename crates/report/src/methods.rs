@@ -95,6 +95,17 @@ fn load(record: &RunRecord) -> Vec<String> {
         Load::ConnectRate { .. } => "Each level connects all devices again at a rate.".to_owned(),
     });
     text.push(format!("The levels were, in the order of running: {}.", loads.join(", ")));
+    if let Some(curve) = record.levels.iter().find_map(|level| level.start.curve.as_ref()) {
+        text.push(format!(
+            "Within the level, the load followed a curve through {} points, from {}/s to {}/s; the rate of the level is its mean. Due times were drawn at that mean and moved to where the curve had offered as much, which is exact for Poisson arrivals.",
+            curve.points().len(),
+            rate(curve.lowest()),
+            rate(curve.highest())
+        ));
+    }
+    if record.levels.iter().any(|level| level.start.falling) {
+        text.push("After the highest level, the others were run again in reverse order, and compared with those of the way up.".to_owned());
+    }
     text.push(holds(&record.levels));
     if terms.search.is_some() {
         text.push("A search chose the levels: it doubled the load, halved the bracket, and confirmed the answer by a fresh hold.".to_owned());

@@ -232,7 +232,7 @@ fn run_and_store(
         provenance.notes = resume.notes(&provenance.resumed, starts);
     }
     let begun = RunWriter::begin(&options.store, &new_run, &options.stop).and_then(|mut writer| {
-        resume.map_or(Ok(()), |resume| writer.keep(resume.run(), resume.begun()))?;
+        resume.map_or(Ok(()), |resume| writer.keep(resume.run(), resume.begun(), resume.cut().as_ref()))?;
         Ok(writer)
     });
     if begun.is_err() {

@@ -5,7 +5,7 @@
 use crate::level_sequence::LevelSequence;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::clock::wall_nanos;
-use plimsoll_model::record::{LevelRecord, Resumption, RunEnd, RunRecord};
+use plimsoll_model::record::{LevelRecord, LevelStart, Resumption, RunEnd, RunRecord};
 use plimsoll_model::text::grouped;
 use plimsoll_model::{LevelIndex, Nanos};
 use plimsoll_observe::process::{is_alive, own_identity};
@@ -70,6 +70,15 @@ impl Resume {
     /// How many levels of the interrupted run were begun.
     pub(crate) fn begun(&self) -> LevelIndex {
         self.record.levels.last().map_or(0, |level| level.start.index + 1)
+    }
+
+    /// How the level began in which it was interrupted, no longer than it was held: what comes after it belongs to other levels. `None`
+    /// where it was between two, or where the length of the hold is known at its end only.
+    pub(crate) fn cut(&self) -> Option<LevelStart> {
+        let level = self.record.levels.last().filter(|level| !level.is_whole() && level.start.cut.is_none())?;
+        let samples = recorded(level);
+        let hold = level.start.sample_begin(samples);
+        Some(LevelStart { hold, samples: u16::try_from(samples).unwrap_or(u16::MAX), ..level.start.clone() })
     }
 
     /// What the clock of the run shows now: that of the interrupted run goes on.
@@ -139,13 +148,16 @@ fn in_words(resumption: &Resumption, starts_platform: bool) -> String {
     format!("resumed {at}: {kept} {levels} kept of run {run}, which was interrupted {when}{host}{platform}")
 }
 
+/// Up to which sample a level was recorded.
+fn recorded(level: &LevelRecord) -> usize {
+    level.samples.iter().rposition(Option::is_some).map_or(0, |last| last + 1)
+}
+
 /// The last time that a run has recorded.
 fn last_time(record: &RunRecord) -> Nanos {
-    let recorded = |level: &LevelRecord| {
-        let last = level.samples.iter().rposition(Option::is_some);
-        level.start.hold_start + last.map_or(Nanos::ZERO, |last| level.start.sample_begin(last + 1))
-    };
-    let levels = record.levels.iter().map(|level| level.end.as_ref().map_or(recorded(level), |end| end.at));
+    let recorded = |level: &LevelRecord| level.start.hold_start + level.start.sample_begin(recorded(level));
+    let levels =
+        record.levels.iter().map(|level| level.end.as_ref().map_or_else(|| recorded(level), |end| end.at));
     let components = record.components.iter().map(|usage| usage.at);
     let gauges = record.gauges.iter().map(|gauge| gauge.at);
     levels.chain(components).chain(gauges).max().unwrap_or(Nanos::ZERO)
@@ -227,7 +239,7 @@ fn changed(then: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::record::{LevelEnd, LevelStart, Provenance};
+    use plimsoll_model::record::{LevelEnd, Provenance, SampleRecord};
 
     #[test]
     fn fingerprints_change_with_the_content() {
@@ -257,6 +269,7 @@ mod tests {
                 index,
                 hold_start: Nanos::from_secs(10 * i64::from(index)),
                 hold: Nanos::from_secs(5),
+                samples: 5,
                 ..LevelStart::default()
             },
             end: whole
@@ -269,14 +282,17 @@ mod tests {
             wall_epoch: Some(wall_nanos()),
             ..Provenance::default()
         };
-        let levels = vec![level(0, true), level(1, true), level(2, false)];
+        let mut levels = vec![level(0, true), level(1, true), level(2, false)];
+        levels[2].samples = vec![Some(SampleRecord::default()), Some(SampleRecord::default()), None, None, None];
         let record = RunRecord { id: "old".into(), provenance, levels, ..RunRecord::default() };
         let resume = Resume { record };
         assert_eq!((resume.run(), resume.begun()), ("old", 3));
-        assert_eq!(resume.now(), Nanos::from_secs(21), "a wall clock that stood still");
-        let story = resume.story(Nanos::from_secs(21));
+        assert_eq!(resume.now(), Nanos::from_secs(23), "a wall clock that stood still");
+        let cut = resume.cut().unwrap();
+        assert_eq!((cut.index, cut.hold, cut.samples), (2, Nanos::from_secs(2), 2), "as long as it was held");
+        let story = resume.story(Nanos::from_secs(23));
         let [own] = story.as_slice() else { panic!("{story:?}") };
-        assert_eq!((own.kept, own.interrupted, own.at_ns), (2, Some(2), 21_000_000_000));
+        assert_eq!((own.kept, own.interrupted, own.at_ns), (2, Some(2), 23_000_000_000));
         assert_eq!(own.boots[0].as_deref(), Some("boot-1"));
         let notes = resume.notes(&story, true);
         assert_eq!(notes[0], "noted");

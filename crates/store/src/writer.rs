@@ -4,7 +4,7 @@ use crate::schema::Patience;
 use crate::{RunReader, StoreError, schema};
 use plimsoll_model::Counts;
 use plimsoll_model::message::MessageRecord;
-use plimsoll_model::record::{Gauge, Measurement, Provenance, RunEnd, SamplePart, Terms};
+use plimsoll_model::record::{Gauge, LevelStart, Measurement, Provenance, RunEnd, SamplePart, Terms};
 use rusqlite::{Connection, Transaction, params};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,13 +59,13 @@ impl RunWriter {
     }
 
     /// Takes over what another run of this store has measured, named by its whole id: so many of its levels, and all readings of its
-    /// components and other observers.
+    /// components and other observers. `cut` is how a level began that has no end in this run, since it was interrupted.
     ///
     /// # Errors
     /// The disk is full or the file is gone.
-    pub fn keep(&mut self, other: &str, levels: u16) -> Result<(), StoreError> {
+    pub fn keep(&mut self, other: &str, levels: u16, cut: Option<&LevelStart>) -> Result<(), StoreError> {
         let run = self.run.clone();
-        self.write(|connection| copy(connection, other, &run, levels))
+        self.write(|connection| copy(connection, (other, &run), levels, cut))
     }
 
     /// Appends measurements in one transaction: all of them or none.
@@ -200,7 +200,12 @@ fn append_one(transaction: &Transaction, run: &str, measurement: &Measurement) -
 }
 
 /// Copies the rows of a run to another one: those of so many levels, and those that belong to no level but the set-up.
-fn copy(connection: &mut Connection, from: &str, to: &str, levels: u16) -> rusqlite::Result<()> {
+fn copy(
+    connection: &mut Connection,
+    (from, to): (&str, &str),
+    levels: u16,
+    cut: Option<&LevelStart>,
+) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     for sql in [
         "INSERT INTO level (run, idx, start, ended) SELECT ?2, idx, start, ended FROM level WHERE run = ?1 AND idx < ?3",
@@ -230,6 +235,10 @@ fn copy(connection: &mut Connection, from: &str, to: &str, levels: u16) -> rusql
         let id = transaction.last_insert_rowid();
         let sql = "INSERT INTO histogram (part, metric, data) SELECT ?2, metric, data FROM histogram WHERE part = ?1";
         transaction.prepare_cached(sql)?.execute(params![part, id])?;
+    }
+    if let Some(start) = cut {
+        let sql = "UPDATE level SET start = ?, ended = NULL WHERE run = ? AND idx = ?";
+        transaction.execute(sql, params![json(start), to, start.index])?;
     }
     transaction.commit()
 }

@@ -148,6 +148,35 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
 
 /// An id may begin another one, or be the word that means the newest run.
 #[test]
+fn a_run_takes_over_what_another_one_has_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let begin = |id: &str| RunWriter::begin(&path, &new_run(id), &Arc::default()).unwrap();
+    let mut first = begin("aaaa1111");
+    let other = |index: u16| LevelStart { index, ..level_start() };
+    let end = LevelEnd { index: 0, at: Nanos(20), ..LevelEnd::default() };
+    let of_level = |level: u16, part: SamplePart| Measurement::Sample(SamplePart { level, ..part });
+    let component = ComponentUsage { component: "broker".into(), at: Nanos(9), ..ComponentUsage::default() };
+    first.append(&[Measurement::SetUp(part(None, 50)), Measurement::LevelStarted(other(0))]).unwrap();
+    first.append(&[of_level(0, part(Some(0), 3)), of_level(0, part(Some(1), 4))]).unwrap();
+    first.append(&[Measurement::LevelEnded(end.clone()), Measurement::Component(component.clone())]).unwrap();
+    first.append(&[Measurement::LevelStarted(other(1)), of_level(1, part(Some(0), 5))]).unwrap();
+    let before = RunReader::open(&path).unwrap().run("aaaa").unwrap();
+    let mut second = begin("bbbb2222");
+    let cut = LevelStart { hold: Nanos(5), samples: 1, ..other(1) };
+    second.keep("aaaa1111", 2, Some(&cut)).unwrap();
+    second.append(&[Measurement::LevelStarted(other(2)), of_level(2, part(Some(1), 6))]).unwrap();
+    let reader = RunReader::open(&path).unwrap();
+    let record = reader.run("bbbb").unwrap();
+    assert_eq!((record.levels.len(), &record.levels[0]), (3, &before.levels[0]));
+    assert_eq!((&record.levels[1].start, record.levels[1].end.as_ref()), (&cut, None));
+    let due = |level: usize, sample: usize| record.levels[level].samples[sample].as_ref().unwrap().counts.due;
+    assert_eq!((due(1, 0), due(2, 1)), (5, 6));
+    assert_eq!((record.components, record.set_up.counts.due), (vec![component], 0), "it connects anew");
+    assert_eq!(reader.run("aaaa").unwrap(), before, "the other one stays as it was");
+}
+
+#[test]
 fn a_run_is_found_by_its_id_or_the_beginning_of_it_or_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");

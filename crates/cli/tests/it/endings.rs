@@ -174,6 +174,21 @@ fn a_run_that_the_user_has_stopped_is_resumed_again_and_again() {
     assert_eq!(resumed.summary["provenance"]["resumed"].as_array().unwrap().len(), 2);
 }
 
+/// What the devices send is a part of what is measured.
+#[test]
+fn a_run_is_not_resumed_with_another_feed() {
+    let bench = Bench::beside_others();
+    let feed = "message: { template: \"{marker} {feed:text}\", marker: ascii, feed: { file: rows.csv } }\n";
+    let scenario = format!("{SCENARIO}{feed}");
+    bench.write("rows.csv", "id,text\n1,one\n2,two\n");
+    let (run, _) = (bench.start(&mut bench.run_command(&scenario)), bench.await_level(1));
+    run.signal(Signal::KILL);
+    run.finish();
+    bench.write("rows.csv", "id,text\n1,one\n2,three\n");
+    let resumed = bench.start(bench.run_command(&scenario).args(["--resume", "last"])).finish().exits(104);
+    resumed.says("the file `rows.csv` is another one: it was 20 bytes").says("and is 22 bytes");
+}
+
 /// Kills in a series that is enough to meet each phase of a run of about six seconds several times.
 const KILLS: u64 = 40;
 

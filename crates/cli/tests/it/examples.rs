@@ -61,6 +61,11 @@ fn run_all(names: &[&str]) {
             // One short fault; the others are in the tests of `faults`.
             let fault = "faults=[{kind: pause, at: 1s, for: 500ms}]";
             command.args(["--set", fault, "--set", "load.hold=4s", "--set", "load.samples=20"]);
+        } else if name.starts_with("day") {
+            command.args(["--set", "load.hold=4s"]);
+        } else if name.starts_with("spike") {
+            let spike = "load.spike={from: 50, to: 200, at: 1s, for: 500ms}";
+            command.args(["--set", spike, "--set", "load.hold=4s", "--set", "load.samples=20"]);
         } else if name.starts_with("work-b") {
             command.args(["--set", "load.in_flight=[1, 5]"]);
             if name.ends_with("through-the-day.yaml") {

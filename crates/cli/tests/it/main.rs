@@ -46,6 +46,7 @@ mod learn;
 mod leshan;
 mod libcoap;
 mod live;
+mod load_shapes;
 mod long_run;
 mod lwm2m;
 mod microservice_targets;

@@ -23,6 +23,7 @@ pub fn body(summary: &Summary) -> Markup {
         Column::Number("Delivered"),
         Column::Number("Lost"),
         Column::Number("Unsent"),
+        Column::Number("Publish p50"),
         Column::Number("Publish p99"),
         Column::Number("Subscribe p99"),
         Column::Text("Objectives"),
@@ -50,6 +51,7 @@ fn row(part: &CurvePart) -> Markup {
             (count_cell(part.delivered, Tone::Plain))
             (count_cell(part.lost, Tone::Violation))
             (count_cell(part.unsent, Tone::Notable))
+            (shown(part.publish_p50))
             (shown(part.publish_p99))
             (shown(part.subscribe_p99))
             td { (verdict(part)) }

@@ -157,12 +157,14 @@ fn qos(record: &RunRecord) -> Option<String> {
 
 /// How many levels were run, and of how many.
 fn levels_run(summary: &Summary, terms: &Terms) -> String {
-    let run = summary.levels.len();
-    match usize::from(terms.levels) {
+    let down = summary.levels.iter().filter(|level| level.falling).count();
+    let run = summary.levels.len() - down;
+    let up = match usize::from(terms.levels) {
         _ if terms.search.is_some() => format!("{run}, searched"),
         planned if run > planned => format!("{planned}, held {run} times in all"),
         planned => format!("{run} of {planned}"),
-    }
+    };
+    if down > 0 { format!("{up}, and {down} on the way down") } else { up }
 }
 
 /// Profile and version, the name not twice.

@@ -12,8 +12,8 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
     let curves = summary.levels.iter().filter_map(|level| level.curve.as_ref());
     let table = |curve| {
         let head = format!(
-            "\n{:>11}{:>10}{:>10}{:>8}{:>8}{:>10}{:>10}  {}\n",
-            "from", "offered", "achieved", "lost", "unsent", "pub p99", "sub p99", "objectives"
+            "\n{:>11}{:>10}{:>10}{:>8}{:>10}{:>10}{:>10}  {}\n",
+            "from", "offered", "achieved", "lost", "pub p50", "pub p99", "sub p99", "objectives"
         );
         rows(curve).iter().map(|part| row(part, colour)).fold(head, |table, row| table + &row + "\n")
     };
@@ -29,12 +29,12 @@ fn row(part: &CurvePart, colour: Colour) -> String {
         None => word.to_owned(),
     };
     format!(
-        "{:>11}{:>10}{:>10}{:>8}{:>8}{:>10}{:>10}  {word}",
+        "{:>11}{:>10}{:>10}{:>8}{:>10}{:>10}{:>10}  {word}",
         part.time,
         per_second(part.offered),
         part.achieved.map_or("-".to_owned(), per_second),
         count(part.lost as f64),
-        count(part.unsent as f64),
+        time(part.publish_p50),
         time(part.publish_p99),
         time(part.subscribe_p99),
     )

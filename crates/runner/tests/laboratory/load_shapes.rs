@@ -71,17 +71,27 @@ fn the_time_at_which_a_curve_is_too_much_is_found() {
     }
 }
 
-/// At 300/s, a message of a hundred thousand takes longer than 50 ms (M/M/1: exp(-200/s x 50 ms)).
+/// At 300/s, a message of twenty thousand takes longer than 50 ms (M/M/1: exp(-200/s x 50 ms)). Slow ones come together, since they wait
+/// behind each other, so that a sample may miss by itself: in no more runs than one of twenty.
 #[test]
 fn a_curve_within_the_capacity_is_met_all_along() {
-    for seed in 0..seeds() {
+    let trials = seeds();
+    let mut alarms = 0;
+    for seed in 0..trials {
         let summary = along_a_curve(300.0, "poisson", "exponential", 1_000 + seed);
         let curve = summary.levels[0].curve.as_ref().unwrap();
-        assert_eq!(curve.missed, [], "seed {seed}");
-        assert_eq!(summary.verdict, Verdict::Met, "seed {seed}: {}", summary.reason);
         assert_eq!(summary.load_line, None);
+        if !curve.missed.is_empty() {
+            println!("seed {seed}: {}", summary.reason);
+            assert_eq!(summary.verdict, Verdict::Missed, "seed {seed}");
+            alarms += 1;
+            continue;
+        }
+        assert_eq!(summary.verdict, Verdict::Met, "seed {seed}: {}", summary.reason);
         assert!(curve.parts.iter().all(|part| part.met == Some(true)), "seed {seed}");
     }
+    println!("of {trials} curves within the capacity, {alarms} are said to be too much");
+    assert!(trials - alarms >= least(trials), "{alarms} of {trials}");
 }
 
 /// Twice the capacity for so long leaves as many seconds of work, which drain with what 100/s leave of the capacity.
@@ -96,10 +106,8 @@ fn recovery_from_a_spike_takes_as_long_as_its_backlog() {
                 "spike: {{ from: {LOW}, to: 1000, at: 5s, for: {}ms }}, arrivals: constant, hold: 20s, samples: 80, warm_up: 1s",
                 (lasts * 1e3).round()
             ),
-            objectives:
-                "delivered: \">= 99.9 %\", achieved: null, publish_p99: null, publish_p50: \"< 50 ms\", \
-                         fault_recovery: \"< 10 s\""
-                    .into(),
+            objectives: "delivered: \">= 99.9 %\", publish_p99: \"< 50 ms\", fault_recovery: \"< 10 s\""
+                .into(),
             ..Setup::default()
         };
         let summary = setup.run(seed);
@@ -117,6 +125,8 @@ fn recovery_from_a_spike_takes_as_long_as_its_backlog() {
             [Some(&spike.before), Some(&spike.during), spike.recovering.as_ref(), spike.after.as_ref()];
         assert_eq!(parts.into_iter().flatten().map(|part| part.due).sum::<u64>(), level.due);
         assert_eq!(level.curve.as_ref().unwrap().missed, []);
+        assert_eq!(summary.verdict, Verdict::Met, "seed {seed}: {}", summary.reason);
+        assert!(summary.reason.contains("recovered"), "{}", summary.reason);
     }
 }
 

@@ -24,8 +24,8 @@ pub(crate) struct Load {
     /// Open and partly open model: the offered loads in operations per second of the whole population, in the order of running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,
-    /// After the highest of the listed levels, the others again in reverse order, to learn whether the platform takes as long at equal
-    /// load as on the way up (docs/load-shapes.md). The load line is that of the way up. Default: false.
+    /// Whether the listed levels are run again in reverse order after the highest one. This shows whether the platform is as fast at
+    /// equal load as on the way up (docs/load-shapes.md). The load line is that of the way up. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ramp_down: bool,
     /// Open model: a load that changes within one level, such as that of a day, in place of `levels` (docs/load-shapes.md).

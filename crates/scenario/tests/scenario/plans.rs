@@ -404,6 +404,43 @@ fn levels_run_from_first_to_last_in_steps() {
 }
 
 #[test]
+fn a_curve_is_one_level_with_its_mean_and_is_played_in_its_hold() {
+    let with = |load_keys: &str| load(&LEAST.replace("levels: [100]", load_keys)).unwrap();
+    let hours = |hours: i64| Nanos::from_secs(3600 * hours);
+    let plan =
+        with("curve: { points: [{ at: 0h, rate: 100 }, { at: 8h, rate: 0.5k/s }, { at: 24h, rate: 100 }] }");
+    let curve = plan.load.curve.as_ref().unwrap();
+    assert_eq!((plan.load.hold, plan.load.levels.as_slice()), (hours(24), &[LevelPlan::Rate(300.0)][..]));
+    assert_eq!((curve.mean(), curve.highest(), plan.load.again), (300.0, 500.0, Nanos::ZERO));
+    assert!(facts(&plan).contains("1 from 100 to 500 per second, 300 on average: 24h along 3 points"));
+    let played = with("curve: { file: day.csv }, hold: 24m");
+    let curve = played.load.curve.as_ref().unwrap();
+    assert_eq!(curve.clock(Nanos::from_secs(60 * 12)), "12:00");
+    assert_eq!((played.load.hold, curve.highest()), (Nanos::from_secs(1440), 500.0));
+    let again = load(&played.resolved).unwrap();
+    assert_eq!((again.load.hold, &again.load.curve), (played.load.hold, &played.load.curve));
+    let spike = with("spike: { from: 100, to: 1000, at: 10s, for: 3s }");
+    assert_eq!(spike.load.levels, [LevelPlan::Rate(190.0)]);
+    assert!(facts(&spike).contains("a spike of 3s after 10s"), "{}", facts(&spike));
+    // Each population has its part of it.
+    let shared = "name: two\nplatform: embedded\npopulations:\n- { name: a, devices: 5, load: { share: 1 } }\n- { name: b, devices: 5, \
+                  load: { share: 3 } }\nload: { curve: { file: day.csv }, hold: 10m }\n";
+    let shared = load(shared).unwrap();
+    let parts: Vec<f64> = shared.shares_of(shared.load.levels[0]).iter().map(|part| part.rate()).collect();
+    assert_eq!(parts, [75.0, 225.0]);
+    assert!(shared.populations().all(|plan| plan.load.curve.is_some()));
+}
+
+#[test]
+fn a_way_down_repeats_the_levels_in_reverse_order() {
+    let plan = load(&LEAST.replace("[100]", "[100, 200, 400], ramp_down: true")).unwrap();
+    let rates: Vec<f64> = plan.load.levels.iter().map(|level| level.rate()).collect();
+    assert_eq!((rates, plan.load.turn), (vec![100.0, 200.0, 400.0, 200.0, 100.0], Some(3)));
+    assert_eq!([1, 3, 4, 5].map(|place| plan.load.falls(place)), [false, false, true, true]);
+    assert!(facts(&plan).contains("3 of them on the way up"), "{}", facts(&plan));
+}
+
+#[test]
 fn defaults_of_objectives_follow_qos_subscribers_and_model() {
     let keys = |text: &str| -> Vec<String> {
         load(text).unwrap().objectives.level.iter().map(|one| one.subject.key()).collect()
@@ -442,6 +479,8 @@ fn impossible_combinations_are_refused() {
     let connecting = LEAST.replace("levels: [100]", "devices: [5]");
     let searched = LEAST.replace("levels: [100]", "search: { from: 1, to: 10M }");
     let closed = LEAST.replace("levels: [100]", "model: closed");
+    let curved = LEAST.replace("levels: [100]", "curve: { file: day.csv }");
+    let spiked = LEAST.replace("levels: [100]", "spike: { from: 100, to: 1000, at: 10s, for: 3s }");
     for (text, set, expected) in [
         (LEAST, "load.levels=[]", "the list is empty"),
         (LEAST, "load.levels=[0]", "above zero"),
@@ -539,6 +578,30 @@ fn impossible_combinations_are_refused() {
         (&closed, "objectives.achieved='> 5 %'", "closed model"),
         (&closed, "objectives.load_line='>= 5'", "closed model"),
         (&closed, "load.operation_timeout=0s", "zero time"),
+        (LEAST, "load.curve={file: day.csv}", "`levels` and `curve` exclude each other"),
+        (&curved, "load.spike={from: 1, to: 2, at: 9s, for: 1s}", "`curve` and `spike` exclude each other"),
+        (&curved, "load.curve={}", "neither `points` nor a `file`"),
+        (&curved, "load.curve.points=[{at: 1h, rate: 5}, {at: 2h, rate: 5}]", "either `points` or a `file`"),
+        (&curved, "load.curve={points: [{at: 1h, rate: 5}]}", "points at two times"),
+        (&curved, "load.curve={points: [{at: 2h, rate: 5}, {at: 1h, rate: 5}]}", "1h is earlier than"),
+        (&curved, "load.curve={points: [{at: 1h, rate: 0}, {at: 2h, rate: 0}]}", "nothing at all"),
+        (&curved, "load.curve={points: [{at: 1h, rate: 11M}, {at: 2h, rate: 0}]}", "10 million"),
+        (&curved, "load.curve.file=wrong-day.csv", "wrong-day.csv, line 3: `noon` is no time"),
+        (&curved, "load.curve.file=none.csv", "there is no such file"),
+        (&curved, "load.messages=10", "`curve` and `messages` exclude each other"),
+        (&curved, "load.stop_after_missed=1", "`curve` and `stop_after_missed` exclude each other"),
+        (&curved, "load.model=closed", "`curve` belongs to the open model"),
+        (&curved, "load.ramp_down=true", "`curve` and `ramp_down` exclude each other"),
+        (&curved, "objectives.load_line='>= 5'", "has no load line"),
+        (&spiked, "load.spike.at=1s", "the first 3 samples"),
+        (&spiked, "load.spike.for=1h", "must show whether the platform recovers"),
+        (&spiked, "load.spike.to=50", "is not above `from`"),
+        (&spiked, "load.spike.for=0s", "lasts for some time"),
+        (&spiked, "faults=[{kind: pause, at: 5s, for: 1s}]", "`faults` and `load.spike` exclude each other"),
+        (LEAST, "load.ramp_down=true", "two levels or more"),
+        (LEAST, "load={levels: [200, 100], ramp_down: true}", "in rising order"),
+        (&searched, "load.ramp_down=true", "belongs to `levels`"),
+        (LEAST, "objectives.fault_recovery='< 5 s'", "nothing to recover from"),
     ] {
         let told =
             load_with(text, &[set]).map(|_| "no error".to_owned()).unwrap_or_else(|found| found.to_string());

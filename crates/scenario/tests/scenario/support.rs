@@ -53,6 +53,8 @@ fn profile(path: &str) -> Result<String, String> {
         "./guarded.yaml" => Ok(GUARDED.to_owned()),
         "./other-client.yaml" => Ok(GUARDED.replace("client_id: me", "client_id: you")),
         "./broken.yaml" => Ok(PROFILE.replace("ready_port", "redy_port")),
+        "day.csv" => Ok("time,rate\n00:00,100\n12:00,500\n24:00,100\n".to_owned()),
+        "wrong-day.csv" => Ok("time,rate\n00:00,100\nnoon,500\n".to_owned()),
         "prices.csv" => Ok(PRICES.to_owned()),
         "wrong-prices.csv" => Ok(PRICES.replace("332.33", "much")),
         _ => Err("there is no such file".to_owned()),
