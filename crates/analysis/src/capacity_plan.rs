@@ -377,9 +377,9 @@ mod tests {
     use crate::level::LevelSummary;
     use crate::limits::{Limit, LimitKind};
     use crate::load_line::LoadLine;
-    use plimsoll_model::Nanos;
     use plimsoll_model::cost::{Cost, InstanceType, Priced};
-    use plimsoll_model::record::{ComponentUsage, LevelRecord, LevelStart};
+    use plimsoll_model::record::{ComponentUsage, LevelRecord, LevelStart, PopulationTerms};
+    use plimsoll_model::{Load, Nanos};
 
     /// A run whose store is full to 0.8 at its load line, and its front to 0.4; the next level missed.
     fn run(rate: f64) -> Summary {
@@ -605,6 +605,39 @@ mod tests {
         silent.limits.clear();
         let said = Question { limit: Some("store".into()), ..question };
         assert!(plan(&[silent], &said).unwrap_err().contains("limits by computing"));
+    }
+
+    #[test]
+    fn an_operation_of_a_mix_costs_its_share_of_what_it_costs_in_two() {
+        let record_of = |rates: [f64; 2]| {
+            let mut record = record();
+            let named = |name: &str| PopulationTerms { name: name.into(), ..PopulationTerms::default() };
+            record.terms.populations = ["sensors", "cameras"].map(named).to_vec();
+            let populations = rates.map(Load::Rate).to_vec();
+            let start = LevelStart { index: 1, populations, ..LevelStart::default() };
+            record.levels = vec![LevelRecord { start, ..LevelRecord::default() }];
+            record
+        };
+        let records = [record_of([900.0, 100.0]), record_of([50.0, 450.0])];
+        let mix = BTreeMap::from([("sensors".to_owned(), 1.0), ("cameras".to_owned(), 1.0)]);
+        let question = Question { mix: Some(mix), ..Question::default() };
+        let planned = |summaries: &[Summary], question: &Question| {
+            let runs = records.iter().zip(summaries);
+            let basis: Vec<Basis<'_>> = runs.map(|(record, summary)| Basis { record, summary }).collect();
+            of(&basis, question)
+        };
+        let found = planned(&[run(1000.0), run(500.0)], &question).unwrap();
+        let expected = 1.0 / (0.5 / 1000.0 + 0.5 / 500.0);
+        let ends = [found.load_line.least, found.load_line.most].map(Option::unwrap);
+        assert!((ends[0] - expected).abs() < 1e-6 && (ends[1] - expected * 1.02).abs() < 1e-6, "{ends:?}");
+        let line = found.configurations[0].load_line;
+        assert!(line.least.unwrap() > 1.6 * expected && line.most.unwrap() < 2.4 * expected, "{line:?}");
+        let said = "the mix is cameras 50 %, sensors 50 %";
+        assert!(found.assumptions.iter().any(|own| own.starts_with(said)), "{:?}", found.assumptions);
+        // What waits does not follow from what messages cost to compute.
+        let silent = [run(1000.0), run(500.0)].map(|run| Summary { limits: Vec::new(), ..run });
+        let question = Question { limit: Some("store".into()), ..question };
+        assert!(planned(&silent, &question).unwrap_err().contains("no run says that it limits by computing"));
     }
 
     #[test]
