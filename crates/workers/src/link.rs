@@ -310,7 +310,7 @@ mod tests {
         link.push(&large).unwrap();
         let sent = std::iter::from_fn(|| link.next(Nanos::ZERO)).count();
         assert_eq!(sent, WINDOW / PIECE);
-        let [at_first, at_second] = carried([&[large.clone()], &[]], &[Fate::Lost; 5]);
+        let [at_first, at_second] = carried([std::slice::from_ref(&large), &[]], &[Fate::Lost; 5]);
         assert!(at_first.is_empty() && at_second == [large]);
     }
 
