@@ -201,7 +201,7 @@ fn stretches(
     while let Some(begin) = that(false).find(|sample| *sample >= from) {
         let recovered = first_of_row(begin..met.len(), |sample| met.get(sample).copied().flatten());
         // Where the hold ends before three are met, the last that missed ends it.
-        let end = recovered.or_else(|| Some(that(false).last()? + 1)).unwrap_or(met.len());
+        let end = recovered.or_else(|| Some(that(false).next_back()? + 1)).unwrap_or(met.len());
         all.push(stretch(begin..end));
         from = end.max(begin + 1);
     }

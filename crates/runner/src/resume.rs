@@ -75,7 +75,8 @@ impl Resume {
     /// How the level began in which it was interrupted, no longer than it was held: what comes after it belongs to other levels. `None`
     /// where it was between two, or where the length of the hold is known at its end only.
     pub(crate) fn cut(&self) -> Option<LevelStart> {
-        let level = self.record.levels.last().filter(|level| !level.is_whole() && level.start.cut.is_none())?;
+        let level =
+            self.record.levels.last().filter(|level| !level.is_whole() && level.start.cut.is_none())?;
         let samples = recorded(level);
         let hold = level.start.sample_begin(samples);
         Some(LevelStart { hold, samples: u16::try_from(samples).unwrap_or(u16::MAX), ..level.start.clone() })
@@ -283,7 +284,8 @@ mod tests {
             ..Provenance::default()
         };
         let mut levels = vec![level(0, true), level(1, true), level(2, false)];
-        levels[2].samples = vec![Some(SampleRecord::default()), Some(SampleRecord::default()), None, None, None];
+        levels[2].samples =
+            vec![Some(SampleRecord::default()), Some(SampleRecord::default()), None, None, None];
         let record = RunRecord { id: "old".into(), provenance, levels, ..RunRecord::default() };
         let resume = Resume { record };
         assert_eq!((resume.run(), resume.begun()), ("old", 3));
