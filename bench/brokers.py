@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compares MQTT brokers on one processor, by Plimsoll: processor time of a message at fixed loads, load lines, memory, storms.
 
-    bench/brokers.py [--runs 5] [--quick] [--brokers NAME,...] [--cells NAME,...] [--hours HOURS] [--write]
+    bench/brokers.py [--runs 3] [--quick] [--brokers NAME,...] [--cells NAME,...] [--hours HOURS] [--write]
 
 Generator and broker have a core each of a host of two. Each run starts its broker anew. The runs go in turns: every cell of every
 broker once, in an order that is shuffled, then again. A result is kept in docs/results/brokers/ as JSON, and what has one is
 not run again; delete the file to do so. `--hours` begins no run after that time. `--write` makes docs/results/brokers.md of
-all results. `--quick` takes three runs of the cells that are marked as quick, some 2 hours. All take some 8 hours. Both are
-estimates. Nothing else should run meanwhile. Before: `cargo build --release`, `source scripts/peers`, `source scripts/brokers`.
+all results. `--quick` takes only the cells that are marked as quick, some 1.7 hours. All take some 5 hours. Both are
+estimates for three runs. Nothing else should run meanwhile. Before: `cargo build --release`, `source scripts/peers`, `source scripts/brokers`.
 """
 import argparse, fcntl, itertools, json, math, os, random, signal, statistics, subprocess, sys, tempfile, textwrap, time
 
@@ -60,7 +60,7 @@ def pairs(qos, number, rate, size):
 
 def line(qos):
     found = pairs(qos, 100, 0, 100)
-    search = {"from": 1000, "to": 100_000, "tolerance": "10 %", "time": "60s"}
+    search = {"from": 1000, "to": 100_000, "tolerance": "10 %", "time": "90s"}
     found["load"] = {"arrivals": "poisson", "search": search, "warm_up": "1s", "hold": "4s", "samples": 10, "drain": "1s"}
     found["objectives"] = {"subscribe_p99": "< 100 ms", "delivered": ">= 99.9 %"}
     return found
@@ -104,7 +104,7 @@ CELLS = {
         "population": {"devices": 500, "subscribers": 1},
         "mqtt": {"qos": 1},
         "connection": {"offline": "buffer", "reconnect": {"from": "100ms", "to": "2s"}},
-        "load": {"levels": [200], "warm_up": "5s", "hold": "60s", "samples": 30, "drain": "5s", "again": "0s", "storm": {"after": "5s", "down": "3s"}},
+        "load": {"levels": [200], "warm_up": "5s", "hold": "40s", "samples": 20, "drain": "5s", "again": "0s", "storm": {"after": "5s", "down": "3s"}},
     }, "recovery"),
 }
 
@@ -390,7 +390,7 @@ def write():
         if kept else "Nothing was run yet.",
         *builds(kept),
         "These are the loads of `--quick`." if all(CELLS[one["cell"]][2] for one in kept) else "",
-        "All loads, five runs each, take some 8 hours by an estimate. Each run starts its broker afresh. Figures are geometric means",
+        "All loads, three runs each, take some 5 hours. Each run starts its broker afresh. Figures are geometric means",
         "over runs with their 95 % intervals (Student, on logarithms). `embedded` is Plimsoll's own broker. The order of rows is that",
         "of the means, and no ranking.",
         "",
@@ -441,7 +441,7 @@ def write():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--hours", type=float, default=math.inf)
     for name, choices in (("brokers", BROKERS), ("cells", CELLS)):
         parser.add_argument(f"--{name}", default=",".join(choices))
@@ -460,7 +460,7 @@ def main():
         sys.exit(f"{sys.argv[0]} runs already: its figures would be disturbed")
     cells = [cell for cell in options.cells.split(",") if CELLS[cell][2] or not options.quick]
     end = time.time() + options.hours * 3600
-    for turn in range(3 if options.quick else options.runs):
+    for turn in range(options.runs):
         wanted = [(cell, broker) for cell in cells for broker in options.brokers.split(",") if works(cell, broker)]
         random.Random(turn).shuffle(wanted)
         for cell, broker in wanted:

@@ -76,6 +76,7 @@ mod tests {
             per: "month".into(),
             priced: vec![priced("broker", 2, 94.43), priced("balancer", 1, 11.14)],
             unpriced: vec!["agent".into()],
+            types: Vec::new(),
         };
         let line = LoadLine {
             rate: Some(1000.0),

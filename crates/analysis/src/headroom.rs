@@ -73,18 +73,29 @@ impl Headroom {
         match summary.limits.first() {
             Some(limit) => {
                 let computes = matches!(limit.kind, LimitKind::Processor | LimitKind::Quota);
-                Headroom::where_limits(limit.component.clone()?, computes, summary)
+                Headroom::where_limits(limit.component.clone()?, Some(computes), summary)
             }
-            None => Headroom::where_limits(first_full(&summary.laws, line.level)?, true, summary),
+            None => Headroom::where_limits(first_full(&summary.laws, line.level)?, Some(true), summary),
         }
     }
 
-    /// The same where another run, or the user, says which component limits, and whether it computes meanwhile.
-    pub fn where_limits(component: String, computes: bool, summary: &Summary) -> Option<Headroom> {
+    /// The same where another run, or the user, says which component limits, and whether it computes meanwhile. `None` where nobody
+    /// says that: then it does if any level saw it full, since what limits is full beyond the load line.
+    pub fn where_limits(component: String, computes: Option<bool>, summary: &Summary) -> Option<Headroom> {
         let line = summary.load_line.as_ref()?;
-        let laws = |name: &str| summary.laws.iter().find(|laws| laws.component == name);
-        let of_processors = laws(&component).filter(|_| computes).and_then(|laws| used(laws, line.level));
-        let used_by_it = of_processors.or_else(|| of_throughput(summary))?;
+        let laws = summary.laws.iter().find(|laws| laws.component == component);
+        let of_processors = || laws.and_then(|laws| used(laws, line.level));
+        let was_full = || {
+            laws.is_some_and(|laws| {
+                laws.levels.iter().any(|at| at.utilisation.is_some_and(|own| own >= FULL))
+            })
+        };
+        let used_by_it = match computes {
+            Some(true) => of_processors().or_else(|| of_throughput(summary))?,
+            Some(false) => of_throughput(summary)?,
+            None if was_full() => of_processors()?,
+            None => of_throughput(summary).or_else(of_processors)?,
+        };
         let others = summary.laws.iter().filter(|laws| laws.component != component);
         let others = others.filter_map(|laws| OtherComponent::of(laws, line, summary.experiment.as_ref()));
         let mut others: Vec<OtherComponent> = others.collect();
@@ -233,6 +244,54 @@ mod tests {
         let both = of(&[("store", 2.0), ("front", 2.0)]);
         assert_eq!((both.limited_by.as_str(), both.ratio[1]), ("store", 2.25));
         assert!(both.ratio[0] > of(&[("store", 2.0)]).ratio[0]);
+    }
+
+    /// Servers that sleep are full while their processors are not: what they did at most says how full they were.
+    #[test]
+    fn who_limits_without_a_full_processor_is_as_full_as_its_throughput() {
+        use crate::laws::ComponentLevel;
+        use crate::level::LevelSummary;
+        let level = |index: u16, achieved| LevelSummary {
+            index,
+            achieved: Some(achieved),
+            ..LevelSummary::default()
+        };
+        let line = LoadLine {
+            rate: Some(180.0),
+            devices: None,
+            connect_rate: None,
+            level: 1,
+            at_least: false,
+            below: Some(190.0),
+            at_most: None,
+            limited_by: None,
+            next_level: None,
+        };
+        let of = |utilisations: [f64; 2], computes: Option<bool>| {
+            let at = |(index, used): (u16, f64)| ComponentLevel {
+                level: index,
+                rate: 180.0,
+                used,
+                utilisation: Some(used),
+            };
+            let laws = ComponentLaws {
+                component: "store".into(),
+                servers: Some(1.0),
+                demand: None,
+                levels: (1..).zip(utilisations).map(at).collect(),
+            };
+            let summary = Summary {
+                load_line: Some(line.clone()),
+                levels: vec![level(1, 180.0), level(2, 200.0)],
+                laws: vec![laws],
+                ..crate::summarize(&plimsoll_model::record::RunRecord::default())
+            };
+            Headroom::where_limits("store".into(), computes, &summary).map(|found| found.used)
+        };
+        assert_eq!(of([0.02, 0.03], None), Some(0.9));
+        assert_eq!(of([0.85, 0.97], None), Some(0.85));
+        assert_eq!(of([0.02, 0.03], Some(true)), Some(0.02));
+        assert_eq!(of([0.85, 0.97], Some(false)), Some(0.9));
     }
 
     /// What an experiment found bounds a component that hardly computes.

@@ -35,6 +35,7 @@ mod memory;
 pub mod objective;
 pub mod processor_bound;
 mod processors;
+pub mod rejudged;
 mod sample_tests;
 pub mod scalability;
 pub mod search;

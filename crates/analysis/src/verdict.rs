@@ -27,6 +27,12 @@ pub(crate) fn judge(
     terms: &Terms,
     why_invalid: Option<String>,
 ) {
+    if let Some(why) = record.end.as_ref().and_then(|end| end.halted.clone()) {
+        // What the platform does with a part of the load alone says nothing of it.
+        (level.validity, level.verdict) = (Validity::GeneratorBound, LevelVerdict::Invalid);
+        (level.reasons, level.is_worth_again) = (vec![why], true);
+        return;
+    }
     if !level.finished && level.death.is_none() {
         level.reasons = vec!["the run ended within this level".into()];
         level.reasons.extend(level.incident.clone());

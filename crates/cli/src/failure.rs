@@ -67,6 +67,7 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         match error {
             RunError::Host(reason) => Failure::Usage(reason),
+            RunError::Workers(reason) => Failure::Undoable(reason),
             RunError::Store(error) => Failure::Store(error),
             RunError::Interrupted => Failure::Interrupted("nothing was run"),
         }

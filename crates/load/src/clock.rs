@@ -15,6 +15,11 @@ impl Clock {
         Clock { epoch: read(ClockId::Monotonic) }
     }
 
+    /// A clock whose epoch was when `CLOCK_MONOTONIC` showed so many nanoseconds.
+    pub fn at(epoch: i64) -> Clock {
+        Clock { epoch }
+    }
+
     /// A clock that shows that time now: of a run that is continued.
     pub fn showing(now: Nanos) -> Clock {
         Clock { epoch: read(ClockId::Monotonic) - now.0 }
@@ -30,6 +35,11 @@ impl Clock {
     pub fn now(&self) -> Nanos {
         Nanos(read(ClockId::Monotonic) - self.epoch)
     }
+}
+
+/// What `CLOCK_MONOTONIC` shows, in nanoseconds.
+pub fn monotonic_nanos() -> i64 {
+    read(ClockId::Monotonic)
 }
 
 /// Wall-clock time in nanoseconds since 1970, for kernel receive stamps and `{time}` in templates.

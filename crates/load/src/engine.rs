@@ -1,32 +1,36 @@
 //! All shards together: starts their threads, leads them through set-up and levels, gives what they measure.
 
 mod connecting;
+mod elsewhere;
+mod part;
 mod population;
 mod simulated;
 mod thread;
+
+pub use elsewhere::{Order, Orders};
+pub use part::{LoadPart, Part};
 
 use crate::arrivals::{self, Process};
 use crate::clock::Clock;
 use crate::driver::Client;
 use crate::drivers::RunService;
-use crate::mailbox::Mailbox;
-use crate::owners::Owners;
 use crate::recorder::Timeline;
 use crate::roles::listening::Listening;
 use crate::run_context::RunContext;
 use crate::shard::workload::process_of;
 use crate::shard::{Command, Reply};
 use crate::share::Share;
+use part::Started;
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, PopulationEnd, SamplePart};
 use plimsoll_model::samples::pieces_of;
 use plimsoll_model::{Load, Nanos, RunId};
 use plimsoll_scenario::plan::Captures;
 use plimsoll_scenario::plan::{LevelPlan, Plan};
-use population::{Population, RunParts, throttles};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thread::ShardThread;
@@ -34,8 +38,9 @@ use thread::ShardThread;
 /// Bytes of the headers of a datagram: IP without options, and UDP.
 const UDP_OVER_IPV4: u64 = 28;
 const UDP_OVER_IPV6: u64 = 48;
-/// Time between the order to begin a level and its beginning, so that every shard is ready for it.
+/// Time between the order to begin a level and its beginning, so that every shard is ready for it: here, and at workers.
 const LEAD: Nanos = Nanos::from_millis(30);
+const LEAD_OF_WORKERS: Nanos = Nanos::from_millis(500);
 /// A shard that is silent for so long has died.
 const SHARD_SILENCE: Duration = Duration::from_secs(10);
 
@@ -57,7 +62,7 @@ pub struct Engine {
     /// All populations, that of the run's plan first.
     plans: Vec<Arc<Plan>>,
     clock: Clock,
-    /// Load threads of each population.
+    /// Load threads of each population, at all workers.
     threads: u32,
     /// Those of the first population come first.
     shards: Vec<ShardThread>,
@@ -81,6 +86,8 @@ pub struct Engine {
     services: Vec<Arc<dyn RunService>>,
     /// What each population is given.
     run_contexts: Vec<Arc<RunContext>>,
+    /// Why load threads at a worker are gone, if they are: no further level begins.
+    lost: Option<String>,
 }
 
 /// Where subscribers are notified.
@@ -93,7 +100,7 @@ struct Notified {
 }
 
 /// Where a platform is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addresses {
     /// By devices; where the platform comes to them, where it finds them.
     pub devices: SocketAddr,
@@ -129,6 +136,9 @@ pub enum EngineError {
     /// The plan asks for what is not simulated: subscribers that listen, queries, promises of its own.
     #[error("a simulated platform {0}")]
     NotSimulated(&'static str),
+    /// The load threads at a worker are gone.
+    #[error("{0}")]
+    WorkerLost(String),
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
@@ -160,35 +170,15 @@ impl Engine {
         clock: Clock,
         run_contexts: Vec<Arc<RunContext>>,
     ) -> Result<Engine, EngineError> {
-        let plans: Vec<Arc<Plan>> = std::iter::once(plan).chain(&plan.others).cloned().collect();
-        let threads = processors.len().max(1) as u32;
-        let (replies_in, replies) = channel();
-        let mailboxes = (0..plans.len() * processors.len()).map(|_| Arc::new(Mailbox::default())).collect();
-        let run_parts = RunParts {
-            run,
-            clock,
-            processors,
-            precedence,
-            replies: replies_in,
-            mailboxes,
-            owners: Arc::new(Owners::new(plan, threads)),
-            throttles: throttles(&plans),
-        };
-        let (mut shards, mut notified, mut services) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, ((plan, addresses), run_context)) in
-            (0..).zip(plans.iter().zip(addresses).zip(&run_contexts))
-        {
-            let population = Population { number, plan, addresses, run_context };
-            let started = population.start(&run_parts)?;
-            shards.extend(started.shards);
-            notified.push(started.notified);
-            services.extend(started.service);
-        }
+        let part = Part { first: 0, of: processors.len().max(1) as u32 };
+        let started =
+            part::start((plan, run), addresses, (processors, precedence), part, clock, &run_contexts)?;
+        let Started { plans, shards, notified, services, replies, .. } = started;
         Ok(Engine {
             plan: Arc::clone(plan),
             plans,
             clock,
-            threads,
+            threads: part.of,
             shards,
             simulated: None,
             replies,
@@ -201,6 +191,7 @@ impl Engine {
             repeated: BTreeMap::new(),
             services,
             run_contexts,
+            lost: None,
         })
     }
 
@@ -236,9 +227,19 @@ impl Engine {
         &self.run_contexts
     }
 
-    /// The load threads: kernel thread ids and the processors that they are bound to.
+    /// The load threads of this process: kernel thread ids and the processors that they are bound to.
     pub fn threads(&self) -> Vec<(i32, Option<usize>)> {
-        self.shards.iter().map(|shard| (shard.id, shard.processor)).collect()
+        let here = self.shards.iter().filter(|shard| shard.thread.is_some());
+        here.map(|shard| (shard.id, shard.processor)).collect()
+    }
+
+    fn lead(&self) -> Nanos {
+        if self.is_elsewhere() { LEAD_OF_WORKERS } else { LEAD }
+    }
+
+    /// Whether the load threads are at workers.
+    fn is_elsewhere(&self) -> bool {
+        self.simulated.is_none() && self.shards.iter().all(|shard| shard.thread.is_none())
     }
 
     /// Disconnects the devices that a level does not want, and says how the level begins if it is begun now; give that
@@ -254,6 +255,7 @@ impl Engine {
         (hold, samples): (Nanos, Option<u16>),
         watch: &mut dyn Watch,
     ) -> Result<LevelStart, EngineError> {
+        self.check_workers()?;
         let warm_up = self.plan.load.warm_up;
         let all = self.plan.all_devices();
         let load = asked(level, Some(all));
@@ -285,7 +287,7 @@ impl Engine {
             }
             None => (hold, samples, None),
         };
-        let hold_start = self.now() + LEAD + Nanos::from_secs_f64(connecting) + warm_up;
+        let hold_start = self.now() + self.lead() + Nanos::from_secs_f64(connecting) + warm_up;
         let idle = None;
         let populations = match self.plan.with_devices().count() {
             1 => Vec::new(),
@@ -307,6 +309,14 @@ impl Engine {
             curve: self.plan.load.curve_of(level).cloned(),
             falling: false,
         })
+    }
+
+    /// Whether all workers that have load threads are still there.
+    ///
+    /// # Errors
+    /// [`EngineError::WorkerLost`].
+    pub fn check_workers(&self) -> Result<(), EngineError> {
+        self.lost.clone().map_or(Ok(()), |why| Err(EngineError::WorkerLost(why)))
     }
 
     /// How long the hold of a level takes that ends with so many arrivals: their times are known beforehand.
@@ -432,16 +442,17 @@ impl Engine {
             });
             let clients: Vec<Vec<Client>> = self.devices(counts);
             let rate = start.load.connect_rate().unwrap_or(self.plan.load.connect_rate);
-            self.tell_to_connect(&clients, self.now() + LEAD, rate, false)?;
+            self.tell_to_connect(&clients, self.now() + self.lead(), rate, false)?;
         }
         let mut counting = ReceivedBytes { watch, received: 0 };
         let watch: &mut dyn Watch = &mut counting;
-        let mut stopped = false;
+        let (mut stopped, mut halted) = (false, None);
         let mut drained = 0;
-        while drained < self.shards.len() && !stopped {
+        while drained < self.shards.len() && !stopped && halted.is_none() {
             match self.next(watch) {
                 Ok(Some(Reply::Drained)) => drained += 1,
-                Ok(_) => {}
+                Ok(Some(Reply::Halted(why))) => halted = Some(why),
+                Ok(_) => halted.clone_from(&self.lost),
                 Err(EngineError::Interrupted) => stopped = true,
                 Err(error) => return Err(error),
             }
@@ -459,6 +470,7 @@ impl Engine {
         let populations = ended(&self.plan, &ends);
         let mut end = ends.into_iter().flatten().reduce(LevelEnd::merged).unwrap_or_default();
         end.populations = populations;
+        end.halted = halted;
         for service in &self.services {
             service.level_ended(&mut end);
         }
@@ -519,10 +531,15 @@ impl Engine {
                 Ok(Reply::Messages(messages)) => {
                     let _ = watch.measured(Measurement::Messages(messages));
                 }
+                Ok(Reply::Thread(usage)) => {
+                    let _ = watch.measured(Measurement::Thread(usage));
+                }
+                // Who leads the workers answers for those that are gone.
+                Ok(Reply::Lost(why)) => self.lost = Some(why),
                 Ok(reply) if wanted(&reply) => answers.push(reply),
                 Ok(_) => {}
-                // One silence may be this process's own, which was stopped meanwhile.
-                Err(RecvTimeoutError::Timeout) if silences == 0 => silences += 1,
+                // One silence may be this process's own, which was stopped meanwhile. Of workers it is said when they are lost.
+                Err(RecvTimeoutError::Timeout) if silences == 0 || self.is_elsewhere() => silences += 1,
                 Err(_) => return Err(EngineError::ShardDied),
             }
         }
@@ -546,6 +563,16 @@ impl Engine {
                 if !watch.measured(Measurement::Messages(messages)) {
                     return Err(EngineError::Interrupted);
                 }
+                None
+            }
+            Ok(Reply::Thread(usage)) => {
+                if !watch.measured(Measurement::Thread(usage)) {
+                    return Err(EngineError::Interrupted);
+                }
+                None
+            }
+            Ok(Reply::Lost(why)) => {
+                self.lost = Some(why);
                 None
             }
             Ok(reply) => Some(reply),

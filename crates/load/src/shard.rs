@@ -22,7 +22,7 @@ use crate::topology::Topology;
 use at_work::AtWork;
 use attempts::{Attempts, Due};
 use plimsoll_model::message::MessageRecord;
-use plimsoll_model::record::{LevelEnd, SamplePart};
+use plimsoll_model::record::{LevelEnd, SamplePart, ThreadUsage};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{LevelPlan, MarkerForm, Model, Plan, Protocol};
 pub(crate) use retries::PATIENCE as CONNECT_PATIENCE;
@@ -120,6 +120,12 @@ pub enum Reply {
     Closed(u16, Box<LevelEnd>),
     /// The shard has ended.
     Stopped,
+    /// What a load thread used, where a worker watches it.
+    Thread(ThreadUsage),
+    /// A worker has stopped its load before the level's end, or was not heard of, and why.
+    Halted(String),
+    /// A worker is gone for good, and why.
+    Lost(String),
 }
 
 /// One load thread's state, generic over the protocol.

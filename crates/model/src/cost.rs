@@ -13,6 +13,9 @@ pub struct Cost {
     pub priced: Vec<Priced>,
     /// Components without a price.
     pub unpriced: Vec<String>,
+    /// Instance types of known size, the cheapest first: what components could run on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<InstanceType>,
 }
 
 /// Something that is paid for.
@@ -26,6 +29,19 @@ pub struct Priced {
     pub count: usize,
     /// The price of one.
     pub price: f64,
+}
+
+/// What a component can run on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InstanceType {
+    /// Its name.
+    pub name: String,
+    /// The price of one.
+    pub price: f64,
+    /// Processors that it has.
+    pub processors: f64,
+    /// Memory that it has, in bytes; `None` where the scenario does not say it.
+    pub memory: Option<u64>,
 }
 
 impl Cost {

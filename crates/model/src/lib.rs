@@ -14,6 +14,7 @@ pub mod load;
 pub mod message;
 pub mod metric;
 pub mod objective;
+pub mod plan_check;
 pub mod record;
 pub mod samples;
 pub mod search;

@@ -2,9 +2,10 @@
 
 use crate::LevelIndex;
 use crate::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// One message as the ledger left it: when it was done with, or when its level was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageRecord {
     /// The level in which it was due.
     pub level: LevelIndex,
@@ -39,7 +40,8 @@ pub struct MessageRecord {
 }
 
 /// What became of a message; where several hold, the first of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// It was not sent before its level was closed.
     Unsent,

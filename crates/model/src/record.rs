@@ -165,6 +165,9 @@ pub struct LevelEnd {
     /// For how long this process itself stood still within the level, as after SIGSTOP, or on a host that stood still.
     #[serde(default)]
     pub stood_still: Nanos,
+    /// Why load threads of a worker stopped before the level's end; `None` where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halted: Option<String>,
     /// The component that ended unplanned in the level, or did not come back after a planned end.
     #[serde(default)]
     pub death: Option<DeathRecord>,
@@ -225,6 +228,7 @@ impl LevelEnd {
             }),
             clock: other.clock.or(self.clock),
             stood_still: self.stood_still.max(other.stood_still),
+            halted: self.halted.or(other.halted),
             death: self.death.or(other.death),
             populations: self.populations.into_iter().chain(other.populations).collect(),
             faults: self.faults.into_iter().chain(other.faults).collect(),

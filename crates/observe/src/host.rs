@@ -33,6 +33,13 @@ pub fn facts() -> BTreeMap<String, String> {
     facts
 }
 
+/// Which monotonic clock this process reads: that of one boot of a kernel, in one time namespace. `None` where that cannot be read.
+pub fn clock_identity() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = fs::read_link("/proc/self/ns/time").ok()?;
+    Some(format!("{} {}", boot.trim(), namespace.display()))
+}
+
 /// How many files this process may have open.
 pub fn open_files() -> Option<u64> {
     let limits = procfs::process::Process::myself().ok()?.limits().ok()?;
@@ -55,6 +62,11 @@ fn system() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_reads_one_clock() {
+        assert_eq!(clock_identity(), clock_identity());
+    }
 
     #[test]
     fn knows_the_host() {

@@ -12,7 +12,7 @@ mod data_limit;
 pub mod engine;
 mod environment;
 pub mod folder;
-mod free_port;
+pub mod free_port;
 mod fronts;
 pub mod guard;
 mod guarding;

@@ -2,6 +2,7 @@
 
 use crate::capturing::CapturingError;
 use crate::controller::ControllerError;
+use crate::fleet::FleetError;
 use crate::running::RunningError;
 use crate::token::TokenError;
 use plimsoll_load::engine::EngineError;
@@ -24,6 +25,8 @@ pub enum Failure {
     Host(String),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(transparent)]
@@ -51,6 +54,7 @@ impl Failure {
             self,
             Failure::Platform(PlatformError::Interrupted)
                 | Failure::Engine(EngineError::Interrupted)
+                | Failure::Fleet(FleetError::Interrupted)
                 | Failure::Controller(ControllerError::Interrupted)
                 | Failure::Token(TokenError::Interrupted)
                 | Failure::Capturing(CapturingError::Interrupted)

@@ -85,6 +85,8 @@ pub fn connect_and_run(
             break;
         }
     }
+    // One that was lost in the last level takes part in nothing that follows.
+    engine.check_workers()?;
     if let Some(terms_of_it) = plan.load.experiment {
         let besides = plan.load.warm_up + plan.load.drain;
         let own = (&terms, plan.seed);

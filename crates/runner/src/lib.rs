@@ -13,6 +13,7 @@ pub mod dissection;
 mod experiment;
 mod failure;
 mod faults;
+pub mod fleet;
 mod identity;
 pub mod learning;
 mod level_sequence;
@@ -37,6 +38,7 @@ pub mod sweep;
 mod tls_keys;
 mod token;
 mod watch;
+pub mod worker;
 
 pub use live::Live;
 pub use placement::Placement;
@@ -46,13 +48,14 @@ use bringing_up::Brought;
 use controller::{ControllerError, Scene, Sessions};
 use failure::Failure;
 use faults::Faults;
+use fleet::{Fleet, FleetError, Passing, Wanted};
 use plimsoll_analysis::dissection::Ledger;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_capture::marker::MessageId;
 use plimsoll_load::clock::{Clock, wall_nanos};
 use plimsoll_load::drivers;
-use plimsoll_load::engine::{Addresses, Engine, Watch};
+use plimsoll_load::engine::{Addresses, Engine, EngineError, Watch};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_model::message::Fate;
 use plimsoll_model::record::{RunEnd, RunRecord};
@@ -98,6 +101,8 @@ pub struct Options {
     pub inputs: BTreeMap<String, String>,
     /// The interrupted run that is to be continued; `None` for a run of its own.
     pub resume: Option<Arc<Resume>>,
+    /// Workers that have the load threads; `None` where this process has them.
+    pub workers: Option<Wanted>,
 }
 
 /// What a run tells while it goes on.
@@ -134,6 +139,9 @@ pub enum RunError {
     /// This host does not allow the run.
     #[error("{0}")]
     Host(String),
+    /// The workers that are to have the load cannot be had.
+    #[error("{0}")]
+    Workers(String),
     /// The run store failed; what it had taken before is kept.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -186,11 +194,14 @@ fn run_and_store(
     options: &Options,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, RunError> {
+    let examine = |plan: &Plan| examine(plan, options.workers.is_none());
     let mut checks = examine(plan);
     if let Some(problem) = problem(&checks) {
         return Err(RunError::Host(problem));
     }
     let id = identity::new_run_id();
+    let fleet = options.workers.as_ref().map(|wanted| gather((plan, id), wanted, options, progress));
+    let fleet = fleet.transpose()?;
     let mut brought = Brought::of(plan, id, options, progress);
     if plan.platform.command.is_some() {
         // Only now is it known where the platform is.
@@ -200,9 +211,16 @@ fn run_and_store(
     let plan = &Arc::clone(&brought.plan);
     let warnings: Vec<_> = checks.into_iter().filter(|check| check.severity == Severity::Warning).collect();
     warnings.iter().for_each(|warning| progress.warned(warning));
-    let placement = Placement::choose(plan);
+    let placement = match &options.workers {
+        Some(Wanted { place: fleet::Place::At(..), .. }) => Placement::without_load(plan),
+        _ => Placement::choose(plan),
+    };
     let secrets = Secrets::of(plan);
     let mut new_run = identity::new_run(plan, id, options, &placement, &warnings);
+    if let Some(fleet) = &fleet {
+        new_run.provenance.placement.extend(fleet.facts());
+        new_run.provenance.notes.extend(fleet.warnings());
+    }
     let facts = std::mem::take(&mut brought.facts);
     new_run.provenance.platform.extend(facts.into_iter().map(|(name, fact)| (name, secrets.hide(&fact))));
     let resume = options.resume.as_deref();
@@ -226,7 +244,7 @@ fn run_and_store(
     })?;
     options.live.iter().for_each(|live| live.begin(&plan.name, &id.to_string()));
     let performed = match brought.failure.take() {
-        None => perform(plan, id, &placement, options, &mut writer, &mut brought, progress),
+        None => perform((plan, id), (&placement, fleet), options, &mut writer, &mut brought, progress),
         Some(failure) => Err(failure),
     };
     let left = warn_of_what_is_left(brought.take_down(progress), &secrets, progress);
@@ -253,10 +271,31 @@ fn run_and_store(
     Ok(Outcome { record, summary })
 }
 
-/// What forbids the run or may spoil it: limits of this host, and what the plan wants.
-fn examine(plan: &Plan) -> Vec<HostCheck> {
+/// Finds the workers of a run, and makes them ready.
+fn gather(
+    (plan, id): (&Plan, RunId),
+    wanted: &Wanted,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Fleet, RunError> {
+    let undone = |error: FleetError| match error {
+        FleetError::Interrupted => RunError::Interrupted,
+        FleetError::Unsupported(_) => RunError::Host(error.to_string()),
+        error => RunError::Workers(error.to_string()),
+    };
+    progress.step("looking for workers");
+    let processors: Vec<usize> = Placement::choose(plan).load.into_iter().flatten().collect();
+    let here = (options.program.as_path(), processors.as_slice());
+    let mut fleet = Fleet::gather((plan, id), wanted, here, &options.stop).map_err(undone)?;
+    progress.step("making workers ready");
+    fleet.prepare(plan, &wanted.source, &options.stop).map_err(undone)?;
+    Ok(fleet)
+}
+
+/// What forbids the run or may spoil it: limits of this host, if the load is here, and what the plan wants.
+fn examine(plan: &Plan, load_is_here: bool) -> Vec<HostCheck> {
     let is_simulated = plan.platform.profile.simulated.is_some();
-    let mut checks = if is_simulated { Vec::new() } else { examine_host(plan) };
+    let mut checks = if is_simulated || !load_is_here { Vec::new() } else { examine_host(plan) };
     for plan in plan.with_devices() {
         checks.extend(plan.oversize().map(preflight::oversize));
         checks.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
@@ -291,9 +330,8 @@ fn examine_host(plan: &Plan) -> Vec<HostCheck> {
 }
 
 fn perform(
-    plan: &Arc<Plan>,
-    id: RunId,
-    placement: &Placement,
+    (plan, id): (&Arc<Plan>, RunId),
+    (placement, fleet): (&Placement, Option<Fleet>),
     options: &Options,
     writer: &mut RunWriter,
     brought: &mut Brought,
@@ -341,8 +379,18 @@ fn perform(
         Arc::new(RunContext { keys, token, ..RunContext::default() })
     };
     let contexts = plan.populations().map(|_| context()).collect();
-    let (mut engine, network) =
-        start_engine((plan, id), &platform, &places, placement, options, (clock, contexts))?;
+    let addresses: Vec<Addresses> = places.iter().map(|place| place.addresses).collect();
+    let fleet = match fleet {
+        None => None,
+        Some(mut fleet) => {
+            progress.step("starting load threads at workers");
+            fleet.begin(&addresses, epoch, &options.stop)?;
+            fleet.clocks_in_words().map_or(Ok(()), |told| writer.add_note(told))?;
+            Some(fleet)
+        }
+    };
+    let (mut engine, network, passing) =
+        start_engine((plan, id), &platform, &addresses, (placement, fleet), options, (clock, contexts))?;
     let own_processors = placement.divides() || platform.simulation().is_some();
     let faults = (!plan.load.faults.is_empty()).then(|| Faults::new(platform_options.clone()));
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
@@ -374,6 +422,7 @@ fn perform(
     };
     let outcome = outcome.map_err(|failure| failure.after(watch.death()).behind(&plan.platform.relays));
     engine.stop(&mut watch);
+    drop(passing);
     // What the platform used in the last seconds, and a store that failed, are known only now.
     let stored = watch.finish();
     platform.take_down();
@@ -389,22 +438,25 @@ fn perform(
 fn start_engine(
     (plan, id): (&Arc<Plan>, RunId),
     platform: &Platform,
-    places: &[Reached],
-    placement: &Placement,
+    addresses: &[Addresses],
+    (placement, fleet): (&Placement, Option<Fleet>),
     options: &Options,
     (clock, contexts): (Clock, Vec<Arc<RunContext>>),
-) -> Result<(Engine, Option<NetworkProbe>), Failure> {
+) -> Result<(Engine, Option<NetworkProbe>, Option<Passing>), Failure> {
     if let Some(simulation) = platform.simulation() {
-        return Ok((Engine::simulated(plan, id, simulation, &options.stop)?, None));
+        return Ok((Engine::simulated(plan, id, simulation, &options.stop)?, None, None));
     }
-    let addresses: Vec<Addresses> = places.iter().map(|place| place.addresses).collect();
-    let engine = Engine::start(plan, id, &addresses, &placement.load, placement.precedence, clock, contexts)?;
+    if let Some(fleet) = fleet {
+        let (engine, passing) = fleet.engine(plan, clock, contexts).map_err(EngineError::from)?;
+        return Ok((engine, None, Some(passing)));
+    }
+    let engine = Engine::start(plan, id, addresses, &placement.load, placement.precedence, clock, contexts)?;
     // Before this process steps back, so that the probe does not wait for a processor behind the load.
     let is_away = || !plimsoll_observe::network::is_here(platform.address().ip());
     let wanted = plan.record.network.unwrap_or_else(is_away);
     let network = wanted.then(|| NetworkProbe::new(platform.address()).ok()).flatten();
     placement::step_back();
-    Ok((engine, network))
+    Ok((engine, network, None))
 }
 
 /// Adds to a run what its packets tell.

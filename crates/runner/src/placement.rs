@@ -41,6 +41,17 @@ impl Placement {
         )
     }
 
+    /// For this host and plan, if the load threads are elsewhere.
+    pub fn without_load(plan: &Plan) -> Placement {
+        Placement {
+            load: Vec::new(),
+            platform: Vec::new(),
+            precedence: false,
+            here: Placement::is_here(plan),
+            remark: "load threads run elsewhere".into(),
+        }
+    }
+
     /// Whether the platform has processors of its own.
     pub fn divides(&self) -> bool {
         !self.platform.is_empty()

@@ -229,6 +229,8 @@ impl<'a> RunWatch<'a> {
             }
         }
         let Some(level) = self.level.take() else { return };
+        // Nor does one whose load stopped at a worker.
+        let stopped = stopped || end.halted.is_some();
         if !stopped {
             self.life.look_for_missing(self.platform, end.at, &self.recording.secrets);
         }

@@ -51,6 +51,7 @@ pub use diagnostic::{Diagnostic, Diagnostics};
 pub use environment::Environment;
 pub use matrix::{Axis, Matrix, matrix};
 pub use numbers::numbers;
+pub use objective::objective;
 pub use overrides::Override;
 pub use profiles::{profile, profiles, read_profile};
 pub use quantity::{bit_rate, duration};

@@ -1,5 +1,6 @@
 //! The objectives that a scenario can name.
 
+use crate::check::near_miss;
 use crate::plan::{Objective, Subject};
 use crate::quantity::{Condition, Quantity, rate_condition, ratio_condition, time_condition};
 use plimsoll_model::Nanos;
@@ -59,6 +60,33 @@ impl Name {
     }
 }
 
+/// Reads an objective on levels, as in `publish_p99 < 50 ms`, or of one of several populations as in `sensors.publish_p99 < 50 ms`.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub fn objective(text: &str) -> Result<Objective, String> {
+    let form = "write a name, a comparison and a bound, as in \"publish_p99 < 50 ms\"";
+    let place = text.find(['<', '>']).ok_or_else(|| format!("this is no objective; {form}"))?;
+    let (name, condition) = text.split_at(place);
+    let (population, key) = match name.trim().rsplit_once('.') {
+        Some((population, key)) => (Some(population.to_owned()), key),
+        None => (None, name.trim()),
+    };
+    let found = Name::all().find(|name| name.key() == key);
+    let Some(Name::Level(subject)) = found else {
+        let keys: Vec<String> = Name::all().map(Name::key).collect();
+        return Err(match found {
+            Some(_) => "a load line is no objective of a level".to_owned(),
+            None => {
+                format!("there is no objective `{key}`: {}", near_miss(key, keys.iter().map(String::as_str)))
+            }
+        });
+    };
+    let read = Name::Level(subject).condition(condition.trim());
+    let Condition { comparison, bound } = read.map_err(|why| format!("`{}`: {why}", condition.trim()))?;
+    Ok(Objective { population, subject, comparison, bound })
+}
+
 /// The condition as a scenario writes it, such as `>= 99.9 %` or `< 50ms`.
 pub(crate) fn condition(objective: &Objective) -> String {
     let symbol = objective.comparison.symbol();
@@ -88,6 +116,24 @@ mod tests {
         }
         let subject = Subject::Quantile(Metric::SubscribeTimeFromSend, 0.999);
         assert_eq!(subject.key(), "subscribe_from_send_p999");
+    }
+
+    #[test]
+    fn an_objective_is_read_as_the_command_line_has_it() {
+        let read = objective("publish_p99 < 200 ms").unwrap();
+        assert_eq!((read.to_string().as_str(), read.population), ("publish_p99 < 200 ms", None));
+        let of_one = objective("sensors.delivered >= 99 %").unwrap();
+        assert_eq!(of_one.population.as_deref(), Some("sensors"));
+        assert!((of_one.bound - 0.99).abs() < 1e-12 && of_one.comparison == Comparison::AtLeast);
+        for (wrong, said) in [
+            ("publish_p99", "as in \"publish_p99 < 50 ms\""),
+            ("publsh_p99 < 5 ms", "did you mean `publish_p99`?"),
+            ("load_line >= 5/s", "no objective of a level"),
+            ("publish_p99 < soon", "soon"),
+        ] {
+            let found = objective(wrong).unwrap_err();
+            assert!(found.contains(said), "{wrong}: {found}");
+        }
     }
 
     #[test]

@@ -3,10 +3,12 @@
 //!
 //! `docs/run-store.md` describes the tables for people who read them with other tools.
 
+mod plan_checks;
 mod reader;
 mod schema;
 mod writer;
 
+pub use plan_checks::keep_plan_checks;
 pub use reader::{Added, CompleteRun, RunListing, RunPosition, RunReader};
 pub use writer::{NewRun, RunWriter};
 

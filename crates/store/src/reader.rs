@@ -217,7 +217,7 @@ impl<C: Borrow<Connection>> RunReader<C> {
     }
 
     /// Whether the file has that table: one that was last written by an earlier version may lack it.
-    fn has_table(&self, name: &str) -> Result<bool, StoreError> {
+    pub(crate) fn has_table(&self, name: &str) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?";
         Ok(!self.rows(sql, params![name], |_| Ok(()))?.is_empty())
     }
@@ -353,7 +353,7 @@ impl<C: Borrow<Connection>> RunReader<C> {
         Ok(())
     }
 
-    fn rows<T>(
+    pub(crate) fn rows<T>(
         &self,
         sql: &str,
         params: impl rusqlite::Params,
@@ -395,7 +395,8 @@ impl<C: Borrow<Connection>> RunReader<C> {
     }
 }
 
-enum RowError {
+/// Why a row could not be read.
+pub(crate) enum RowError {
     Sql(rusqlite::Error),
     Damaged(String),
 }

@@ -100,6 +100,12 @@ CREATE TABLE IF NOT EXISTS dissection (
     run     TEXT PRIMARY KEY REFERENCES run(id),
     summary TEXT NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS plan_check (
+    configuration TEXT NOT NULL,
+    checks        TEXT NOT NULL,
+    residual      TEXT NOT NULL,
+    PRIMARY KEY (configuration, checks)
+) STRICT;
 ";
 
 /// How long another program that holds the file is waited for.

@@ -68,6 +68,15 @@ impl Captures {
         found.map(String::as_str).unwrap_or_default()
     }
 
+    /// All values: slot, device, subscriber, and the value itself.
+    pub fn values(&self) -> impl Iterator<Item = (usize, u32, u32, &str)> {
+        self.slots.iter().enumerate().flat_map(|(slot, own)| {
+            own.values
+                .iter()
+                .map(move |(&(device, subscriber), value)| (slot, device, subscriber, value.as_str()))
+        })
+    }
+
     /// Gives what was captured for all to others, which know it by the same name.
     pub fn copy_common(&self, names: &[CapturedName], others: &mut Captures, their_names: &[CapturedName]) {
         for (slot, name) in names.iter().enumerate().filter(|(_, name)| name.each == Each::Once) {

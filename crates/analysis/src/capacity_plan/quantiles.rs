@@ -4,6 +4,7 @@
 
 use crate::level::LevelSummary;
 use crate::summary::Summary;
+use plimsoll_model::objective::{Comparison, Objective, Subject};
 use plimsoll_model::record::{LevelRecord, RunRecord};
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Histogram, Metric, Nanos, Validity};
@@ -60,6 +61,9 @@ pub struct TimesAt {
     pub variation: f64,
     /// By which factor the quantiles may be wrong: twice the distance of simulated ones from those of the levels that were run.
     pub misfit: f64,
+    /// Whether the objectives about these quantiles are met: both ends say so; null where the ends say different things, or no objective
+    /// is about them.
+    pub is_within: Option<bool>,
 }
 
 /// A quantile of a time.
@@ -85,6 +89,8 @@ pub struct Model {
     variation: f64,
     /// The distance of its quantiles from those that were measured, in logarithms: the root of the mean square.
     misfit: f64,
+    /// What a level must meet.
+    objectives: Vec<Objective>,
 }
 
 /// What a message takes beside its wait.
@@ -124,10 +130,13 @@ impl Model {
                 compared.len()
             ));
         }
+        let objectives = runs.first().map(|(record, _)| record.terms.objectives.level.clone());
+        let objectives = objectives.unwrap_or_default();
         let candidates = WORKERS.iter().flat_map(|workers| VARIATIONS.map(|variation| (*workers, variation)));
         let models = candidates.flat_map(|(workers, variation)| {
             let beside = Beside::Measured(free.1.clone());
-            let measured = Model { metric, beside, capacity, workers, variation, misfit: 0.0 };
+            let objectives = objectives.clone();
+            let measured = Model { metric, beside, capacity, workers, variation, misfit: 0.0, objectives };
             let service = Model { beside: Beside::Service(0.0), ..measured.clone() };
             let rest = free.1.mean().unwrap_or_default()
                 - service.run(free.0, workers, 1.0).mean().unwrap_or_default();
@@ -174,20 +183,41 @@ impl Model {
         };
         let misfit = (self.misfit * SURELY).max(LEAST_MISFIT).exp();
         let quantiles = QUANTILES.into_iter().zip(one_queue.into_iter().zip(queues));
+        let quantiles: Vec<PredictedQuantile> = quantiles
+            .map(|(share, (one, other))| PredictedQuantile {
+                share,
+                least: one.min(other) / misfit,
+                most: one.max(other) * misfit,
+            })
+            .collect();
         Ok(TimesAt {
             rate,
             time: self.metric.name().replace('_', " "),
-            quantiles: quantiles
-                .map(|(share, (one, other))| PredictedQuantile {
-                    share,
-                    least: one.min(other) / misfit,
-                    most: one.max(other) * misfit,
-                })
-                .collect(),
+            is_within: self.is_within(&quantiles),
+            quantiles,
             workers: self.workers,
             variation: self.variation,
             misfit,
         })
+    }
+
+    /// Whether the objectives about some quantiles are met; `None` where that is open, or none is about them.
+    fn is_within(&self, quantiles: &[PredictedQuantile]) -> Option<bool> {
+        let is_upper = |own: &&Objective| matches!(own.comparison, Comparison::Below | Comparison::AtMost);
+        let judged = self.objectives.iter().filter(is_upper).filter_map(|own| match own.subject {
+            Subject::Quantile(metric, share) if metric == self.metric && own.population.is_none() => {
+                let found = quantiles.iter().find(|found| (found.share - share).abs() < 1e-9)?;
+                let holds = |value: f64| own.comparison.holds(value, own.bound);
+                Some((holds(found.least), holds(found.most)))
+            }
+            _ => None,
+        });
+        let judged: Vec<(bool, bool)> = judged.collect();
+        match () {
+            () if judged.iter().any(|(least, _)| !least) => Some(false),
+            () if judged.iter().any(|(_, most)| !most) || judged.is_empty() => None,
+            () => Some(true),
+        }
     }
 
     fn simulated(&self, rate: f64, workers: usize, faster: f64) -> [f64; QUANTILES.len()] {

@@ -127,7 +127,7 @@ fn attached(record: &RunRecord) -> Attached {
 }
 
 /// Where the files of a scenario may be: in the folder of its file, as the command line named it, or here.
-fn places(record: &RunRecord) -> Vec<PathBuf> {
+pub(super) fn places(record: &RunRecord) -> Vec<PathBuf> {
     let scenario = record.provenance.command.iter().find(|argument| argument.ends_with(".yaml"));
     let folder = scenario.and_then(|scenario| Path::new(scenario).parent().map(Path::to_owned));
     folder.into_iter().chain([PathBuf::from(".")]).collect()
@@ -142,7 +142,7 @@ fn is_file(key: &str, above: &str) -> bool {
 }
 
 /// The key of a line and its value without quotes; both empty where there is none.
-fn key_and_value(line: &str) -> (String, String) {
+pub(super) fn key_and_value(line: &str) -> (String, String) {
     let plain = line.trim_start().trim_start_matches("- ");
     let Some((key, value)) = plain.split_once(':') else { return (String::new(), String::new()) };
     let value = value.trim();

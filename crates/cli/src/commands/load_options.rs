@@ -1,8 +1,9 @@
 //! What `run` and `check` have in common: a scenario file, or an address with options.
 
 use crate::failure::Failure;
-use clap::Args;
+use clap::{Args, Parser};
 use plimsoll_codec::credentials::hide_credentials;
+use plimsoll_runner::fleet::Source;
 use plimsoll_runner::resume::fingerprint;
 use plimsoll_scenario::plan::{Plan, Protocol, protocol_of};
 use plimsoll_scenario::{Environment, Matrix, Override, QuickOptions, SourceFile, matrix, quick};
@@ -89,9 +90,28 @@ pub struct LoadOptions {
     /// The files that were read so far beside the scenario.
     #[arg(skip)]
     read: RefCell<BTreeSet<PathBuf>>,
-    /// What was in them, by the names that the scenario has for them.
+    /// What the plan was made of so far: texts of files, and environment variables.
     #[arg(skip)]
-    inputs: RefCell<BTreeMap<String, String>>,
+    source: RefCell<Source>,
+    /// What a coordinator has sent, in the place of files and environment variables.
+    #[arg(skip)]
+    shipped: Option<Source>,
+}
+
+/// Options as a coordinator sends them.
+#[derive(Parser)]
+struct Shipped {
+    #[command(flatten)]
+    load: LoadOptions,
+}
+
+/// The plan of what a coordinator sends: no file is read, and no environment variable.
+pub fn shipped_plan(source: &Source) -> Result<Plan, String> {
+    let arguments = std::iter::once("worker").chain(source.arguments.iter().map(String::as_str));
+    let Shipped { mut load } = Shipped::try_parse_from(arguments).map_err(|error| error.to_string())?;
+    load.shipped = Some(source.clone());
+    let matrix = load.read_matrix().map_err(|failure| failure.to_string())?;
+    matrix.one().map_err(|diagnostics| diagnostics.to_string())
 }
 
 /// Whether that is a host and a port, and no file: `localhost:1883`.
@@ -179,13 +199,27 @@ impl LoadOptions {
         let overrides: Vec<Override> = objectives.chain(keys).collect();
         let folder = self.file().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         let profile = |path: &str| {
-            let file = folder.join(path);
-            self.read.borrow_mut().insert(file.clone());
-            let text = read_named(&file);
-            self.inputs.borrow_mut().extend(text.iter().map(|text| (path.to_owned(), fingerprint(text))));
-            text
+            if let Some(shipped) = &self.shipped {
+                return shipped
+                    .files
+                    .get(path)
+                    .cloned()
+                    .ok_or_else(|| "the coordinator has not sent it".into());
+            }
+            let found = folder.join(path);
+            self.read.borrow_mut().insert(found.clone());
+            let text = read_named(&found)?;
+            self.source.borrow_mut().files.insert(path.to_owned(), text.clone());
+            Ok(text)
         };
-        let variable = |name: &str| std::env::var(name).ok();
+        let variable = |name: &str| {
+            if let Some(shipped) = &self.shipped {
+                return shipped.variables.get(name).cloned();
+            }
+            let value = std::env::var(name).ok()?;
+            self.source.borrow_mut().variables.insert(name.to_owned(), value.clone());
+            Some(value)
+        };
         let environment = Environment { profile: &profile, variable: &variable };
         read(&overrides, &environment)
     }
@@ -203,7 +237,7 @@ impl LoadOptions {
     /// The same without a look at this host, which need not have what the scenario needs.
     pub fn read_matrix(&self) -> Result<Matrix, Failure> {
         let Some(path) = self.file() else { return self.of_address() };
-        if looks_like_address(&self.what) && !path.exists() {
+        if self.shipped.is_none() && looks_like_address(&self.what) && !path.exists() {
             return Err(Failure::Usage(format!(
                 "there is no file {0}; an address begins with its protocol: mqtt://{0}",
                 self.what
@@ -214,12 +248,57 @@ impl LoadOptions {
                 "{option} goes with an address, not with a scenario file; use --set to change a key of the file"
             )));
         }
+        let text = match self.shipped.as_ref().and_then(|shipped| shipped.scenario.clone()) {
+            Some(text) => text,
+            None => self.scenario(path)?,
+        };
+        let source = SourceFile { name: self.what.clone(), text };
+        self.within(|overrides, environment| Ok(matrix(&source, self.quick, overrides, environment)?))
+    }
+
+    /// The text of the scenario file.
+    fn scenario(&self, path: &Path) -> Result<String, Failure> {
         // One byte more than a scenario may have, so that its check can say so.
         let bytes = beginning(path, LARGEST_FILE + 1).map_err(|error| Failure::unreadable(path, &error))?;
         let text = String::from_utf8(bytes)
             .map_err(|error| Failure::Usage(format!("{} is not UTF-8: {error}", path.display())))?;
-        let source = SourceFile { name: self.what.clone(), text };
-        self.within(|overrides, environment| Ok(matrix(&source, self.quick, overrides, environment)?))
+        self.source.borrow_mut().scenario = Some(text.clone());
+        Ok(text)
+    }
+
+    /// What the plan was made of, for workers; they need the seed that was drawn here.
+    pub fn source(&self, seed: u64) -> Source {
+        let mut arguments = vec![self.what.clone()];
+        let mut add = |name: &str, value: &Option<String>| {
+            arguments.extend(value.iter().map(|value| format!("--{name}={value}")));
+        };
+        for (name, value) in [
+            ("protocol", &self.protocol),
+            ("devices", &self.devices),
+            ("rate", &self.rate),
+            ("search", &self.search),
+            ("hold", &self.hold),
+            ("warm-up", &self.warm_up),
+            ("samples", &self.samples),
+            ("drain", &self.drain),
+            ("qos", &self.qos),
+            ("size", &self.size),
+            ("subscribers", &self.subscribers),
+            ("arrivals", &self.arrivals),
+            ("mqtt", &self.mqtt),
+            ("username", &self.username),
+            ("ca", &self.ca),
+            ("cert", &self.cert),
+            ("key", &self.key),
+        ] {
+            add(name, value);
+        }
+        arguments.extend(self.insecure.then(|| "--insecure".to_owned()));
+        arguments.extend(self.quick.then(|| "--quick".to_owned()));
+        arguments.extend(self.set.iter().map(|set| format!("--set={set}")));
+        arguments.extend(self.objective.iter().map(|objective| format!("--objective={objective}")));
+        arguments.push(format!("--set=seed={seed}"));
+        Source { arguments, ..self.source.borrow().clone() }
     }
 
     /// Whether the quick form of the scenario is meant.
@@ -254,7 +333,8 @@ impl LoadOptions {
 
     /// The files that the scenario names, with the fingerprints of their contents.
     pub fn inputs(&self) -> BTreeMap<String, String> {
-        self.inputs.borrow().clone()
+        let source = self.source.borrow();
+        source.files.iter().map(|(name, text)| (name.clone(), fingerprint(text))).collect()
     }
 
     /// Where the report of a run goes by default: beside the scenario, or, without one, under the name of the run.

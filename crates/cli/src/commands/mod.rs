@@ -19,6 +19,7 @@ mod learn;
 mod live_options;
 mod load_options;
 mod lwm2m;
+mod nats_options;
 mod ngsi;
 mod ocf;
 mod outputs;
@@ -36,6 +37,7 @@ mod sweep;
 mod target;
 mod target_broker;
 mod target_time;
+mod worker;
 
 use crate::failure::Failure;
 
@@ -52,6 +54,7 @@ pub enum Command {
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Plan(plan::Plan),
+    Worker(worker::Worker),
     Report(report::Report),
     Capture(capture::Capture),
     Dissect(dissect::Dissect),
@@ -85,6 +88,7 @@ impl Command {
             Command::Compare(command) => command.perform(),
             Command::Sweep(command) => command.perform(),
             Command::Plan(command) => command.perform(),
+            Command::Worker(command) => command.perform(),
             Command::Report(command) => command.perform(),
             Command::Capture(command) => command.perform(),
             Command::Dissect(command) => command.perform(),

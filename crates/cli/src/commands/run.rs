@@ -2,6 +2,7 @@
 
 use super::live_options::LiveOptions;
 use super::load_options::{LoadOptions, WITHOUT_FILE};
+use super::nats_options::NatsOptions;
 use super::outputs;
 use super::stored::StoreOption;
 use crate::failure::Failure;
@@ -15,6 +16,7 @@ use plimsoll_codec::credentials::hide_in_argument;
 use plimsoll_report::series::{self, Occurrence};
 use plimsoll_report::terminal::Detail;
 use plimsoll_report::{github, html, json, junit, terminal};
+use plimsoll_runner::fleet::{Place, Wanted};
 use plimsoll_runner::resume::Resume;
 use plimsoll_runner::series::{SeriesEvents, run_series};
 use plimsoll_runner::{Options, Outcome, Progress, RunError, run};
@@ -39,6 +41,7 @@ use std::sync::atomic::Ordering;
   plimsoll run ws://localhost/in --protocol websocket --devices 100 --rate 500
   plimsoll run city.yaml --metrics 127.0.0.1:9464
   plimsoll run weekend.yaml --resume last
+  plimsoll run city.yaml --workers nats://nats.example:4222,min=4
 
 Exit codes: 0 met, 99 objectives missed, 3 measurement invalid, 1 could not be
 done, 104 wrong scenario or command line, 105 interrupted.")]
@@ -116,6 +119,12 @@ pub struct RunOptions {
     /// summary of its job
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Let other machines send and receive: nats://HOST:4222[,min=N] for workers at a
+    /// NATS server, local:N for N processes of this one
+    #[arg(long, value_name = "WHERE")]
+    workers: Option<String>,
+    #[command(flatten)]
+    nats: NatsOptions,
     #[command(flatten)]
     live: LiveOptions,
     #[command(flatten)]
@@ -204,10 +213,11 @@ impl RunOptions {
         if let Some(schedule) = &plan.schedule {
             return self.perform_series(&plan, schedule);
         }
+        let workers = self.workers(&plan)?;
         let watched = self.live.begin()?;
         let progress = &mut TerminalProgress::new(self.amount.quiet);
         let resume = resume.map(Arc::new);
-        let options = Options { live: watched.live(), inputs, resume, ..options(&self.store)? };
+        let options = Options { live: watched.live(), inputs, resume, workers, ..options(&self.store)? };
         let outcome = run(&plan, &options, progress);
         watched.finish();
         let outcome = outcome?;
@@ -217,10 +227,33 @@ impl RunOptions {
         Ok(code(exit_code::of(outcome.summary.verdict), is_written))
     }
 
+    /// The workers that the run is to have.
+    fn workers(&self, plan: &Plan) -> Result<Option<Wanted>, Failure> {
+        let Some(place) = &self.workers else { return Ok(None) };
+        let wrong = |why: &str| {
+            Failure::Usage(format!(
+                "--workers {}: {why}: write nats://HOST:4222,min=2 or local:2",
+                hide_in_argument(place)
+            ))
+        };
+        let count = |text: &str| match text.parse::<usize>() {
+            Ok(count @ 1..=1000) => Ok(count),
+            _ => Err(wrong("from 1 to 1000 workers can be had")),
+        };
+        let place = match (place.strip_prefix("local:"), place.split_once(",min=")) {
+            (Some(local), _) => Place::Local(count(local)?),
+            (None, Some((url, least))) => Place::At(self.nats.server(url)?, count(least)?),
+            (None, None) => Place::At(self.nats.server(place)?, 1),
+        };
+        Ok(Some(Wanted { place, source: self.load.source(plan.seed) }))
+    }
+
     /// One run after the other, each told when it is over; the code of the worst of them.
     fn perform_series(&self, plan: &Arc<Plan>, schedule: &SchedulePlan) -> Result<u8, Failure> {
+        let workers = self.workers(plan)?;
         let watched = self.live.begin()?;
-        let options = Options { live: watched.live(), inputs: self.load.inputs(), ..options(&self.store)? };
+        let inputs = self.load.inputs();
+        let options = Options { live: watched.live(), inputs, workers, ..options(&self.store)? };
         let progress = TerminalProgress::new(self.amount.quiet);
         let mut told = ToldSeries { command: self, progress, occurrences: Vec::new(), are_written: true };
         let worst = run_series(plan, schedule, &options, &mut told);
@@ -341,6 +374,7 @@ pub fn options(store: &StoreOption) -> Result<Options, Failure> {
         live: None,
         inputs: BTreeMap::new(),
         resume: None,
+        workers: None,
     })
 }
 

@@ -64,9 +64,16 @@ pub struct Sweep {
 }
 
 /// Tells of the runs of a sweep.
-struct ToldSweep {
+pub(super) struct ToldSweep {
     progress: TerminalProgress,
     quiet: bool,
+}
+
+impl ToldSweep {
+    /// Of all of them, or of failures alone.
+    pub fn new(quiet: bool) -> ToldSweep {
+        ToldSweep { progress: TerminalProgress::new(quiet), quiet }
+    }
 }
 
 impl SweepEvents for ToldSweep {
@@ -88,7 +95,8 @@ impl SweepEvents for ToldSweep {
 }
 
 fn numbered(place: &Place) -> String {
-    format!("[{}/{}] {}", place.number, place.of, place.name)
+    let name = if place.name.is_empty() { "run" } else { &place.name };
+    format!("[{}/{}] {name}", place.number, place.of)
 }
 
 impl Sweep {
@@ -104,7 +112,7 @@ impl Sweep {
         self.check_outputs()?;
         let (turns, resume, quick) = (self.repeat, self.resume, self.load.is_quick());
         let sweeping = Sweeping { matrix: &matrix, turns, resume, quick };
-        let events = &mut ToldSweep { progress: TerminalProgress::new(self.quiet), quiet: self.quiet };
+        let events = &mut ToldSweep::new(self.quiet);
         let swept = sweeping.run(&options(&self.store)?, events)?;
         let Some(sweep) = swept.sweep else {
             return Err(match (swept.interrupted, swept.failures.into_iter().next()) {

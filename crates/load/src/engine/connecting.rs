@@ -98,6 +98,7 @@ impl Engine {
         self.tell_to_connect(clients, self.now(), self.plan.load.connect_rate, true)?;
         let mut shards_ready = 0;
         while shards_ready < of {
+            self.check_workers()?;
             match self.next(watch)? {
                 Some(Reply::AllReady) => shards_ready += 1,
                 Some(Reply::ClientReady) => {

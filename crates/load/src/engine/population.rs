@@ -1,7 +1,7 @@
 //! The load threads of one population: its devices, and its subscribers where they connect by its plan.
 
 use super::thread::{ShardThread, Start};
-use super::{Addresses, EngineError, Notified, UDP_OVER_IPV4, UDP_OVER_IPV6};
+use super::{Addresses, EngineError, Notified, Part, UDP_OVER_IPV4, UDP_OVER_IPV6};
 use crate::clock::Clock;
 use crate::drivers::{self, BoxedPart, DriverContext, RunService, ServiceContext};
 use crate::mailbox::Mailbox;
@@ -22,6 +22,8 @@ use std::sync::mpsc::Sender;
 pub(super) struct RunParts<'a> {
     pub(super) run: RunId,
     pub(super) clock: Clock,
+    /// Which of all load threads are to be started, one for each of the processors.
+    pub(super) part: Part,
     pub(super) processors: &'a [Option<usize>],
     pub(super) precedence: bool,
     pub(super) replies: Sender<Reply>,
@@ -63,9 +65,8 @@ pub(super) struct Started {
 impl Population<'_> {
     pub(super) fn start(&self, parts: &RunParts<'_>) -> Result<Started, EngineError> {
         let &Population { number, plan, addresses, run_context } = self;
-        let &RunParts { run, clock, processors, precedence, .. } = parts;
+        let &RunParts { run, clock, part: Part { first, of }, processors, precedence, .. } = parts;
         let Addresses { devices: address, bootstrap, stage_log, .. } = *addresses;
-        let of = processors.len().max(1) as u32;
         let own = plan.own_subscribers();
         let first_subscriber = plan.population.first_subscriber;
         let roles = &plan.platform.roles;
@@ -79,7 +80,7 @@ impl Population<'_> {
         let topology = Arc::new(Topology::of(plan, run));
         let throttle = parts.throttles.get(usize::from(number)).cloned().flatten();
         let mut shards = Vec::new();
-        for (index, &processor) in (0..).zip(processors) {
+        for (index, &processor) in (first..).zip(processors) {
             let share = Share { index, of, first: plan.population.first_device };
             let context = DriverContext {
                 plan: Arc::clone(plan),

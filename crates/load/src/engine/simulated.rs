@@ -1,7 +1,7 @@
 //! The engine in simulated time: one shard, which takes its turns while the engine waits for it, so that everything happens
 //! in one thread and in one order.
 
-use super::thread::ShardThread;
+use super::thread::{Commands, ShardThread};
 use super::{Engine, EngineError, Notified};
 use crate::clock::Clock;
 use crate::drivers::simulated::SimulatedDriver;
@@ -99,7 +99,12 @@ impl Engine {
             plans: vec![Arc::clone(plan)],
             threads: 1,
             clock: Clock::start(),
-            shards: vec![ShardThread { commands, thread: None, id: 0, processor: None }],
+            shards: vec![ShardThread {
+                commands: Commands::Here(commands),
+                thread: None,
+                id: 0,
+                processor: None,
+            }],
             simulated: Some(Box::new(Simulated { simulation, shard, orders, stop: Arc::clone(stop) })),
             replies,
             in_set_up: true,
@@ -111,6 +116,7 @@ impl Engine {
             services: Vec::new(),
             run_contexts: vec![run_context],
             repeated: Default::default(),
+            lost: None,
         })
     }
 }

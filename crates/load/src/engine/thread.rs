@@ -1,6 +1,6 @@
 //! A load thread: one shard and the orders that it serves.
 
-use super::EngineError;
+use super::{EngineError, Order};
 use crate::driver::Driver;
 use crate::drivers::BoxedPart;
 use crate::roles::mux::{OtherRoles, RoleMux};
@@ -42,17 +42,29 @@ impl Start {
     }
 }
 
-/// A load thread that runs; in simulated time there is none, and the engine takes the shard's turns.
+/// A load thread that runs, here or elsewhere. In simulated time there is none, and the engine takes the shard's turns.
 pub(super) struct ShardThread {
-    pub(super) commands: Sender<Command>,
+    pub(super) commands: Commands,
     pub(super) thread: Option<JoinHandle<()>>,
     pub(super) id: i32,
     pub(super) processor: Option<usize>,
 }
 
+/// Where the commands of a shard go.
+pub(super) enum Commands {
+    /// To a thread of this process.
+    Here(Sender<Command>),
+    /// To the shard of that number, at a worker.
+    Elsewhere(u32, Sender<Order>),
+}
+
 impl ShardThread {
     pub(super) fn tell(&self, command: Command) -> Result<(), EngineError> {
-        self.commands.send(command).map_err(|_| EngineError::ShardDied)
+        let sent = match &self.commands {
+            Commands::Here(commands) => commands.send(command).is_ok(),
+            Commands::Elsewhere(shard, orders) => orders.send(Order { shard: *shard, command }).is_ok(),
+        };
+        if sent { Ok(()) } else { Err(EngineError::ShardDied) }
     }
 }
 
@@ -70,7 +82,7 @@ fn spawn<D: Driver + Send + 'static>(
         serve(shard, &orders);
     })?;
     let id = id_out.recv().map_err(|_| EngineError::ShardDied)?;
-    Ok(ShardThread { commands, thread: Some(thread), id, processor })
+    Ok(ShardThread { commands: Commands::Here(commands), thread: Some(thread), id, processor })
 }
 
 /// Binds the thread, asks for precedence over whatever else runs on its processor, and for timers without slack. Where

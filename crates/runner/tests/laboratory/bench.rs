@@ -83,6 +83,7 @@ impl Setup {
             live: None,
             inputs: Default::default(),
             resume: None,
+            workers: None,
             stop,
         };
         run(&Arc::new(plan), &options, &mut Silent).unwrap_or_else(|error| panic!("{error}"))

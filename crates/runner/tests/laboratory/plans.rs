@@ -34,12 +34,18 @@ impl Chain {
     }
 }
 
+const NAMES: [&str; 3] = ["front", "broker", "store"];
+
 fn plan(runs: &[Outcome], times: [u32; 3], at: Vec<f64>) -> Result<CapacityPlan, String> {
+    let names = NAMES.map(str::to_owned);
+    let times: BTreeMap<String, f64> = names.into_iter().zip(times.map(f64::from)).collect();
+    asked(runs, &Question { configurations: vec![times], at, ..Question::default() })
+}
+
+fn asked(runs: &[Outcome], question: &Question) -> Result<CapacityPlan, String> {
     let basis: Vec<Basis<'_>> =
         runs.iter().map(|run| Basis { record: &run.record, summary: &run.summary }).collect();
-    let names = ["front", "broker", "store"].map(str::to_owned);
-    let times: BTreeMap<String, f64> = names.into_iter().zip(times.map(f64::from)).collect();
-    capacity_plan::of(&basis, &Question { configurations: vec![times], at, ..Question::default() })
+    capacity_plan::of(&basis, question)
 }
 
 /// One of each was run; two to four of the store, and one or two of the others, are predicted and then run.
@@ -82,6 +88,48 @@ fn configurations_that_were_not_run_do_what_was_predicted() {
     );
     assert!(predicted >= least(trials) && rightly >= least(predicted), "{predicted} {rightly}");
     assert!(median <= 0.1, "{median}");
+}
+
+/// The configuration that a plan finds for a demand is run: its load line may be that demand or more. Without prices it has the fewest
+/// additions.
+#[test]
+fn what_is_enough_for_a_demand_sustains_it() {
+    let trials = seeds();
+    let (mut found, mut enough, mut spare) = (0, 0, Vec::new());
+    for seed in 1..=trials {
+        let chain = Chain::of(seed);
+        let before: Vec<Outcome> =
+            (0..TURNS).map(|turn| chain.with([1; 3]).outcome(seed * TURNS + turn)).collect();
+        let demand = (1e6 / chain.store * between(seed * 17, 1.2, 3.5)).round();
+        let question = Question { demand: Some(demand), ..Question::default() };
+        let planned = match asked(&before, &question) {
+            Ok(plan) => plan.enough,
+            Err(why) => {
+                println!("seed {seed}: {why}");
+                None
+            }
+        };
+        let Some(planned) = planned else { continue };
+        found += 1;
+        let workers = NAMES.map(|name| planned.change.factor(name).round() as u32);
+        let after = chain.with(workers).run(3_000_000 + seed);
+        let most = after.load_line.as_ref().and_then(|line| line.most().or(line.rate));
+        let is_enough = most.is_some_and(|most| most >= demand);
+        if !is_enough {
+            println!(
+                "seed {seed}: {} {} {} us, {workers:?} for {demand}/s: {:?}",
+                chain.front, chain.broker, chain.store, after.load_line
+            );
+        }
+        enough += u64::from(is_enough);
+        spare.push(most.unwrap_or_default() / demand - 1.0);
+    }
+    spare.sort_by(f64::total_cmp);
+    let median = spare.get(spare.len() / 2).copied().unwrap_or_default();
+    println!(
+        "of {trials} demands {found} have a configuration, {enough} of which sustain it, by {median:.2} more in the median"
+    );
+    assert!(found >= least(trials) && enough >= least(found), "{found} {enough}");
 }
 
 /// Quantiles of publish time at loads that were not run, of one and of two workers of the store.

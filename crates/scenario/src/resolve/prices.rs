@@ -6,7 +6,7 @@ use crate::config::{InstanceType, PriceOf, Prices, SizedType};
 use crate::context::Context;
 use crate::plan::{EnginePlan, PlatformPlan, QuotaPlan};
 use crate::quantity::{AsText, Memory, Quantity};
-use plimsoll_model::cost::{Cost, Priced};
+use plimsoll_model::cost::{self, Cost, Priced};
 use plimsoll_template::read_texts;
 use std::collections::BTreeMap;
 
@@ -43,7 +43,24 @@ pub(super) fn resolve(
     }
     let others = written.others.iter().filter_map(|(name, price)| Some((name, one(price)?)));
     priced.extend(others.map(|(name, (on, price))| Priced { name: name.clone(), on, count: 1, price }));
-    Some(Cost { currency: written.currency.clone(), per: written.per.clone(), priced, unpriced })
+    let (currency, per) = (written.currency.clone(), written.per.clone());
+    Some(Cost { currency, per, priced, unpriced, types: sized(&types) })
+}
+
+/// The instance types of known size, the cheapest first.
+fn sized(types: &Types) -> Vec<cost::InstanceType> {
+    let of = |(name, kind): (&String, &InstanceType)| match kind {
+        InstanceType::Price(_) => None,
+        InstanceType::Sized(kind) => Some(cost::InstanceType {
+            name: name.clone(),
+            price: kind.price,
+            processors: kind.processors,
+            memory: kind.memory.as_ref().map(|memory| memory.0.0),
+        }),
+    };
+    let mut sized: Vec<cost::InstanceType> = types.iter().filter_map(of).collect();
+    sized.sort_by(|one, other| one.price.total_cmp(&other.price));
+    sized
 }
 
 /// The components of a platform by name, each with the price in its profile. Of what commands or an engine bring up, those are

@@ -891,6 +891,12 @@ fn a_component_costs_what_it_runs_on() {
     let beside = costs(&format!("{file}, others: {{ front: balancer }}"), "embedded");
     assert_eq!(beside.0, [("front".to_owned(), Some("balancer".to_owned()), 1, 11.5)]);
     assert_eq!(beside.1, ["broker"], "it has no price");
+    // What components could run on, the cheapest first; of the balancer, no size is known.
+    let text = format!("{LEAST}prices: {{ currency: USD, {file} }}\n");
+    let types = load(&text).unwrap().cost.unwrap().types;
+    let types: Vec<(&str, f64)> = types.iter().map(|own| (own.name.as_str(), own.processors)).collect();
+    assert_eq!(types.first(), Some(&("m4.large", 2.0)));
+    assert!(types.len() == 3 && !types.iter().any(|(name, _)| *name == "balancer"), "{types:?}");
     let own = "types: { m4.large: 1 }, components: { broker: m4.large }";
     assert_eq!(costs(&format!("{file}, {own}"), "embedded").0, broker(Some("m4.large"), 1, 1.0));
 }

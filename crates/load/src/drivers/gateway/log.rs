@@ -1,11 +1,11 @@
 //! The log of a gateway, read: what became of which event when, and what is missing.
 
-use super::offset::Line;
 use super::{FAILED, STAGE_SOURCE};
 use crate::driver::{Event, StageOutcome, Stages};
 use plimsoll_codec::hiding::cut;
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
+use plimsoll_stats::clock_offset::Line;
 use std::collections::{BTreeMap, HashMap};
 
 /// Events that are on their way at the gateway; above them the log is not one of this test.

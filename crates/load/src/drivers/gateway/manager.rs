@@ -2,12 +2,12 @@
 
 use super::calls::{self, Input};
 use super::log::{Life, Others, Reader};
-use super::offset::{Offset, Reading};
 use crate::clock::Clock;
 use crate::share::Share;
 use plimsoll_codec::hiding::cut;
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ClockRecord;
+use plimsoll_stats::clock_offset::{Offset, Reading};
 use rustix::event::{EventfdFlags, eventfd};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -6,7 +6,6 @@ mod device;
 mod lives;
 mod log;
 pub mod manager;
-pub mod offset;
 mod service;
 
 use super::readiness::{Readiness, Ready};

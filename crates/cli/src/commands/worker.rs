@@ -1,0 +1,62 @@
+//! `plimsoll worker`: lends this machine's processors to runs of a coordinator.
+
+use super::load_options::shipped_plan;
+use super::nats_options::NatsOptions;
+use crate::failure::Failure;
+use crate::output::complain;
+use crate::{exit_code, interrupt};
+use clap::Args;
+use plimsoll_runner::worker::{WorkerOptions, serve};
+
+/// Works for runs on other machines: has some of their devices
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plimsoll worker --join nats://coordinator:4222
+  plimsoll worker --join tls://nats.example:4222 --nats-ca ca.pem \\
+      --nats-credentials worker.creds --name edge-1
+
+It waits at the NATS server until `plimsoll run --workers` needs it, then for
+the next run. It reads no file and starts no program that a scenario names: the
+coordinator sends what is needed. Ctrl-C ends it.")]
+pub struct Worker {
+    /// The NATS server at which coordinators look for workers
+    #[arg(long, value_name = "nats://HOST:4222")]
+    join: String,
+    /// Its name in reports [default: the name of this host]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Load threads [default: one for each processor that it may use]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Processors of its load threads, as 2,3 [default: any that it may use]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    processors: Vec<usize>,
+    #[command(flatten)]
+    nats: NatsOptions,
+}
+
+impl Worker {
+    pub fn perform(self) -> Result<u8, Failure> {
+        let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
+        let threads = self.threads.map_or_else(default_threads, usize::from).max(self.processors.len());
+        let processors = self.processors.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let options = WorkerOptions {
+            server: self.nats.server(&self.join)?,
+            name: self.name.unwrap_or_else(host_name),
+            site: None,
+            processors: processors.take(threads).collect(),
+            stop: interrupt::stop_flag().map_err(|error| undoable(&error))?,
+        };
+        serve(options, &shipped_plan, &|told| complain(told)).map_err(|error| undoable(&error))?;
+        Ok(exit_code::MET)
+    }
+}
+
+fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "worker".into() } else { name }
+}

@@ -1,0 +1,468 @@
+//! Load threads at workers, over a real NATS server: the same load as of one process, and what befalls workers.
+
+use crate::harness::{Bench, Finished, STORE, Started, count};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Devices of several rates in all levels, and subscribers that receive them: most messages are received at another worker than that of
+/// their device.
+const SCENARIO: &str = "name: shared out
+platform: embedded
+seed: 11
+population: { devices: 40, subscribers: 3 }
+mqtt: { qos: 1 }
+message: { size: { uniform: { min: 64, max: 128 } } }
+load: { levels: [80, 160], hold: 2s, samples: 4, warm_up: 200ms, drain: 3s, again: 0s }
+record: { messages: true }
+objectives: { publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }
+";
+
+fn run(bench: &Bench, scenario: &str, more: &[&str]) -> Finished {
+    bench.start(bench.run_command(scenario).args(more)).finish()
+}
+
+/// When each message was due within its level, by device and sequence.
+fn due_times(bench: &Bench) -> Vec<(u64, String, String, i64)> {
+    let rows = bench.call(["export", "--store", STORE, "--format", "messages"]).exits(0).stdout;
+    let mut lines = rows.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let place = |name: &str| {
+        names.iter().position(|own| *own == name).unwrap_or_else(|| panic!("no {name}: {names:?}"))
+    };
+    let [level, device, sequence, due] = ["level", "device", "sequence", "due"].map(place);
+    let mut due_times: Vec<(u64, String, String, i64)> = lines
+        .map(|line| {
+            let fields: Vec<&str> = line.split(',').collect();
+            let due = fields[due].parse::<f64>().unwrap();
+            (
+                fields[level].parse().unwrap(),
+                fields[device].into(),
+                fields[sequence].into(),
+                (due * 1e9).round() as i64,
+            )
+        })
+        .collect();
+    due_times.sort();
+    // Levels begin when they can, so times count from the first one of each.
+    let first =
+        |level: u64| due_times.iter().filter(|row| row.0 == level).map(|row| row.3).min().unwrap_or(0);
+    let firsts = [1, 2].map(first);
+    due_times
+        .iter()
+        .map(|(level, device, sequence, due)| {
+            (*level, device.clone(), sequence.clone(), due - firsts[*level as usize - 1])
+        })
+        .collect()
+}
+
+#[test]
+fn workers_send_what_one_process_sends_and_every_delivery_is_booked() {
+    let bench = Bench::beside_others();
+    let alone = run(&bench, SCENARIO, &[]).judged();
+    let due_alone = due_times(&bench);
+    let shared = run(&bench, SCENARIO, &["--workers", "local:3"]).judged();
+    assert_eq!(due_times(&bench), due_alone, "each message is due when it is due without workers");
+    for level in 0..2 {
+        for name in ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated"]
+        {
+            assert_eq!(
+                count(shared.level(level), name),
+                count(alone.level(level), name),
+                "{name} of level {level}"
+            );
+        }
+        assert_eq!(count(shared.level(level), "lost"), 0);
+        assert!(count(shared.level(level), "delivered") > 300);
+    }
+    let placement = &shared.summary["provenance"]["placement"];
+    assert_eq!(placement["load threads"], "3", "{placement}");
+    assert!(placement["worker local-3"].as_str().unwrap().starts_with("load thread 2 of 3"), "{placement}");
+}
+
+#[test]
+fn devices_over_http_are_shared_out() {
+    let bench = Bench::beside_others();
+    let scenario = "name: http
+platform: ngsi-target
+seed: 3
+population: { devices: 20 }
+load: { levels: [100], hold: 2s, samples: 4, warm_up: 0s, drain: 3s, again: 0s }
+objectives: { publish_p99: null, achieved: null, publish_p50: \"< 10 s\" }
+";
+    let alone = run(&bench, scenario, &[]).judged();
+    let shared = run(&bench, scenario, &["--workers", "local:2"]).judged();
+    for name in ["due", "sent", "acknowledged"] {
+        assert_eq!(count(shared.level(0), name), count(alone.level(0), name), "{name}");
+    }
+}
+
+/// A NATS server, and workers at it.
+struct Fleet {
+    nats: Option<Child>,
+    port: u16,
+    workers: Vec<Child>,
+}
+
+impl Fleet {
+    fn begin(bench: &Bench, workers: usize) -> Fleet {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut fleet = Fleet { nats: None, port, workers: Vec::new() };
+        fleet.start_nats();
+        for number in 0..workers {
+            let name = format!("w{}", number + 1);
+            let mut command =
+                bench.plimsoll(["worker", "--join", &fleet.url(), "--name", &name, "--threads", "1"]);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            fleet.workers.push(command.spawn().unwrap());
+        }
+        fleet
+    }
+
+    fn start_nats(&mut self) {
+        let mut command = Command::new("nats-server");
+        command.args(["-a", "127.0.0.1", "-p", &self.port.to_string()]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.nats = Some(command.spawn().expect("nats-server is installed by scripts/peers"));
+        let begin = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(10), "nats-server does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn kill_nats(&mut self) {
+        if let Some(mut nats) = self.nats.take() {
+            let _ = nats.kill();
+            let _ = nats.wait();
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    fn signal(&self, worker: usize, signal: Signal) {
+        kill_process(Pid::from_child(&self.workers[worker]), signal).unwrap();
+    }
+
+    fn run(&self, bench: &Bench, scenario: &str, least: usize) -> Started {
+        let workers = format!("{},min={least}", self.url());
+        bench.start(bench.run_command(scenario).args(["--workers", &workers]))
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            let _ = worker.kill();
+            let _ = worker.wait();
+        }
+        self.kill_nats();
+    }
+}
+
+#[test]
+fn what_workers_cannot_do_and_where_none_are_is_said() {
+    let bench = Bench::beside_others();
+    let none = run(&bench, SCENARIO, &["--workers", "nats://127.0.0.1:1"]).exits(1);
+    assert!(none.stderr.contains("cannot use the NATS server nats://127.0.0.1:1"), "{}", none.stderr);
+    for wrong in ["local:0", "local:x", "here", "nats://127.0.0.1:1,min=0"] {
+        let refused = run(&bench, SCENARIO, &["--workers", wrong]).exits(104);
+        assert!(refused.stderr.contains("nats://HOST:4222"), "{wrong}: {}", refused.stderr);
+    }
+    let captured = SCENARIO.replace("record: { messages: true }", "record: { capture: { limit: 10 MiB } }");
+    let refused = run(&bench, &captured, &["--workers", "local:2"]).exits(104);
+    assert!(refused.stderr.contains("no capture of packets"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_worker_works_for_one_run_at_a_time_and_then_for_the_next() {
+    let bench = Bench::beside_others();
+    let fleet = Fleet::begin(&bench, 1);
+    let long = SCENARIO.replace("hold: 2s", "hold: 6s").replace("levels: [80, 160]", "levels: [40]");
+    let first = fleet.run(&bench, &long, 1);
+    bench.await_level(0);
+    let other = Bench::beside_others();
+    let waiting = fleet.run(&other, SCENARIO, 1);
+    first.finish().judged();
+    // It was busy, and is free in time.
+    waiting.finish().judged();
+}
+
+/// Two levels that are long enough for something to happen in the first.
+const LONG: &str = "name: befallen
+platform: embedded
+seed: 11
+population: { devices: 20, subscribers: 2 }
+mqtt: { qos: 1 }
+load: { levels: [50, 50], hold: 12s, samples: 12, warm_up: 200ms, drain: 3s, again: 0s }
+objectives: { publish_p99: null, achieved: null, delivered: null, subscribe_p50: \"< 10 s\" }
+";
+
+fn reasons(level: &Value) -> String {
+    level["reasons"].to_string()
+}
+
+#[test]
+#[ignore = "acceptance: workers"]
+fn a_worker_that_is_killed_makes_its_level_invalid_and_ends_the_run_and_the_rest_is_kept() {
+    let bench = Bench::beside_others();
+    let fleet = Fleet::begin(&bench, 2);
+    let going_on = fleet.run(&bench, LONG, 2);
+    bench.await_level(1);
+    fleet.signal(1, Signal::KILL);
+    let ended = going_on.finish().exits(1);
+    assert_eq!(ended.level(0)["validity"], "valid", "{}", ended.stdout);
+    assert_eq!(count(ended.level(0), "lost"), 0);
+    assert_eq!(ended.level(1)["verdict"], "invalid", "{}", ended.stdout);
+    assert!(reasons(ended.level(1)).contains("worker w2 was not heard of"), "{}", reasons(ended.level(1)));
+    assert!(ended.stdout.contains("it is gone"), "{}", ended.stdout);
+}
+
+#[test]
+#[ignore = "acceptance: workers"]
+fn a_worker_that_stood_still_for_longer_than_its_lease_makes_its_level_invalid_and_the_next_is_whole() {
+    let bench = Bench::beside_others();
+    let fleet = Fleet::begin(&bench, 2);
+    let going_on = fleet.run(&bench, LONG, 2);
+    bench.await_level(0);
+    fleet.signal(1, Signal::STOP);
+    std::thread::sleep(Duration::from_secs(7));
+    fleet.signal(1, Signal::CONT);
+    let ended = going_on.finish().judged();
+    assert_eq!(ended.level(0)["verdict"], "invalid", "{}", ended.stdout);
+    assert_eq!(ended.level(1)["validity"], "valid", "{}", ended.stdout);
+    assert_eq!((count(ended.level(1), "lost"), count(ended.level(1), "duplicated")), (0, 0));
+    assert_eq!(count(ended.level(1), "delivered"), count(ended.level(1), "expected_deliveries"));
+}
+
+#[test]
+#[ignore = "acceptance: workers"]
+fn a_server_that_is_killed_and_comes_back_within_a_lease_is_not_noticed_and_a_longer_absence_is_said() {
+    let of_workers = Bench::beside_others();
+    let mut fleet = Fleet::begin(&of_workers, 2);
+    for (absence, verdict) in [(2, "met"), (9, "invalid")] {
+        let bench = Bench::beside_others();
+        let going_on = fleet.run(&bench, LONG, 2);
+        bench.await_level(0);
+        fleet.kill_nats();
+        std::thread::sleep(Duration::from_secs(absence));
+        fleet.start_nats();
+        let ended = going_on.finish().judged();
+        assert_eq!(ended.level(0)["verdict"], verdict, "after {absence} s: {}", ended.stdout);
+        assert_eq!(ended.level(1)["verdict"], "met", "after {absence} s: {}", ended.stdout);
+        for level in usize::from(verdict != "met")..2 {
+            assert_eq!(
+                count(ended.level(level), "delivered"),
+                count(ended.level(level), "expected_deliveries")
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "acceptance: workers"]
+fn workers_stop_their_load_when_the_coordinator_is_killed_and_what_was_measured_is_kept() {
+    let bench = Bench::beside_others();
+    let fleet = Fleet::begin(&bench, 2);
+    let broker = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut target = bench.plimsoll(["target", "broker", "--port", &broker.to_string()]);
+    let target = bench.start(&mut target);
+    let scenario = LONG.replace(
+        "platform: embedded",
+        &format!("platform: {{ profile: existing, address: \"mqtt://127.0.0.1:{broker}\" }}"),
+    );
+    let going_on = fleet.run(&bench, &scenario, 2);
+    bench.await_level(0);
+    going_on.signal(Signal::KILL);
+    drop(going_on);
+    // Their connections end when the coordinator is given up.
+    let begin = Instant::now();
+    while connections_to(broker) > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{} connections are left", connections_to(broker));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let shown = bench.call(["show", "--store", STORE, "--json"]);
+    let summary: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert!(count(&summary["levels"][0], "delivered") > 0, "{summary}");
+    // They are free for the next run.
+    let next = fleet.run(&bench, SCENARIO, 2).finish().judged();
+    assert_eq!(count(next.level(0), "lost"), 0);
+    drop(target);
+}
+
+/// How many connections there are to a port of the loopback network.
+fn connections_to(port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let port = format!(":{port:04X}");
+    let is_to = |line: &&str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(2).is_some_and(|remote| remote.ends_with(&port)) && fields.get(3) == Some(&"01")
+    };
+    table.lines().filter(is_to).count()
+}
+
+/// Networks of their own on one bridge, as of several hosts. Dropped, they are gone; what runs in them ends before.
+struct Networks {
+    names: Vec<String>,
+}
+
+impl Networks {
+    /// So many hosts beside the first one, which has the bridge.
+    fn new(hosts: usize) -> Networks {
+        let process = std::process::id();
+        let networks = Networks { names: (0..=hosts).map(|host| format!("plm{process}n{host}")).collect() };
+        for (host, name) in networks.names.iter().enumerate() {
+            ip(&["netns", "add", name]);
+            ip(&["-n", name, "link", "set", "lo", "up"]);
+            let address = format!("{}/24", Networks::address(host));
+            if host == 0 {
+                ip(&["-n", name, "link", "add", "plm", "type", "bridge"]);
+                ip(&["-n", name, "address", "add", &address, "dev", "plm"]);
+                ip(&["-n", name, "link", "set", "plm", "up"]);
+                continue;
+            }
+            let (hub, port) = (&networks.names[0], format!("plm{host}"));
+            ip(&["-n", hub, "link", "add", &port, "type", "veth", "peer", "name", "plm", "netns", name]);
+            ip(&["-n", hub, "link", "set", &port, "master", "plm", "up"]);
+            ip(&["-n", name, "address", "add", &address, "dev", "plm"]);
+            ip(&["-n", name, "link", "set", "plm", "up"]);
+        }
+        networks
+    }
+
+    /// Of the addresses for tests of networks (RFC 2544, appendix C), which nobody routes.
+    fn address(host: usize) -> String {
+        format!("198.18.78.{}", 10 + host)
+    }
+
+    /// The same command on one of the hosts.
+    fn on(&self, host: usize, command: &Command) -> Command {
+        let mut inside = Command::new("ip");
+        inside.args(["netns", "exec", &self.names[host]]).arg(command.get_program()).args(command.get_args());
+        if let Some(folder) = command.get_current_dir() {
+            inside.current_dir(folder);
+        }
+        inside
+    }
+}
+
+impl Drop for Networks {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = Command::new("ip").args(["netns", "del", name]).status();
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) {
+    let output = Command::new("ip").args(arguments).output().expect("iproute2 is installed by scripts/test");
+    assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[ignore = "acceptance: workers"]
+fn three_hosts_send_what_one_host_sends_to_a_broker_on_another_one() {
+    let bench = Bench::beside_others();
+    let networks = Networks::new(5);
+    let [nats, broker] = [1, 2].map(Networks::address);
+    bench.write(
+        "mosquitto.conf",
+        &format!("listener 1883 {broker}\nallow_anonymous true\nmax_queued_messages 0\n"),
+    );
+    let mut servers = vec![bench.in_folder("nats-server"), bench.in_folder("mosquitto")];
+    servers[0].args(["-a", &nats]);
+    servers[1].arg("-c").arg(bench.path("mosquitto.conf"));
+    let workers = (3..=5).map(|host| {
+        bench.plimsoll([
+            "worker",
+            "--join",
+            &format!("nats://{nats}:4222"),
+            "--name",
+            &format!("host-{host}"),
+            "--threads",
+            "1",
+        ])
+    });
+    let commands: Vec<Command> = servers.into_iter().chain(workers).collect();
+    let mut started = Vec::new();
+    for (host, command) in (1..).zip(&commands) {
+        let mut inside = networks.on(host, command);
+        inside.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        started.push(Ended(inside.spawn().unwrap()));
+        if host == 2 {
+            // Servers listen before anybody looks for them.
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+    let platform = format!("platform: {{ profile: existing, address: \"mqtt://{broker}:1883\" }}");
+    let scenario = SCENARIO.replace("platform: embedded", &platform).replace("hold: 2s", "hold: 5s");
+    let on_hub =
+        |more: &[&str]| bench.start(&mut networks.on(0, bench.run_command(&scenario).args(more))).finish();
+    let alone = on_hub(&[]).judged();
+    let shared = on_hub(&["--workers", &format!("nats://{nats}:4222,min=3")]).judged();
+    for level in 0..2 {
+        for name in ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated"]
+        {
+            assert_eq!(
+                count(shared.level(level), name),
+                count(alone.level(level), name),
+                "{name} of level {level}"
+            );
+        }
+        assert_eq!(count(shared.level(level), "lost"), 0);
+    }
+    let placement = &shared.summary["provenance"]["placement"];
+    assert!(placement["worker host-5"].is_string(), "{placement}");
+}
+
+/// A process that ends with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "acceptance: workers"]
+fn a_clock_that_is_ahead_shows_in_no_time() {
+    let bench = Bench::beside_others();
+    let fleet = Fleet::begin(&bench, 1);
+    // Its monotonic clock is ahead by 5,000 s, as that of a host that was started earlier.
+    let mut ahead = Command::new("unshare");
+    ahead.args([
+        "--time",
+        "--monotonic",
+        "5000",
+        env!("CARGO_BIN_EXE_plimsoll"),
+        "worker",
+        "--join",
+        &fleet.url(),
+    ]);
+    ahead
+        .args(["--name", "ahead", "--threads", "1"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let _ahead = Ended(ahead.spawn().unwrap());
+    let scenario = SCENARIO.replace("hold: 2s", "hold: 8s").replace("levels: [80, 160]", "levels: [80]");
+    let shared = fleet.run(&bench, &scenario, 2).finish().judged();
+    assert_eq!(
+        (count(shared.level(0), "lost"), count(shared.level(0), "duplicated")),
+        (0, 0),
+        "{}",
+        shared.stdout
+    );
+    let notes = shared.summary["provenance"]["notes"].to_string();
+    assert!(notes.contains("workers have clocks of their own: that of ahead is known to within"), "{notes}");
+    let alone = run(&bench, &scenario, &[]).judged();
+    let median = |run: &Finished| run.level(0)["subscribe_time"]["p50"].as_f64().unwrap();
+    let (shared, alone) = (median(&shared), median(&alone));
+    assert!((shared - alone).abs() < 0.02, "{shared} s and {alone} s");
+}

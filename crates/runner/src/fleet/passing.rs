@@ -1,0 +1,276 @@
+//! Passes orders of the engine to workers and their replies back, in a thread of its own, until the engine is gone.
+
+use super::{Fleet, Input, Member, TURN, now};
+use plimsoll_load::clock::Clock;
+use plimsoll_load::engine::{Engine, Order, Orders};
+use plimsoll_load::run_context::RunContext;
+use plimsoll_load::shard::{Command, Reply};
+use plimsoll_model::Nanos;
+use plimsoll_model::record::LevelEnd;
+use plimsoll_scenario::plan::Plan;
+use plimsoll_workers::frame::Frame;
+use plimsoll_workers::link::LEASE;
+use plimsoll_workers::message::{Give, Message};
+use plimsoll_workers::post::Arrival;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A worker that is away for so long does not come back.
+const GONE: Nanos = Nanos::from_secs(30);
+/// How long workers may take to hear that the run is over.
+const PARTING: Duration = Duration::from_secs(3);
+
+/// The thread that passes orders and replies. It ends when the engine was dropped, and is awaited when this is.
+pub struct Passing(Option<JoinHandle<()>>);
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Fleet {
+    /// The engine whose load threads the workers have, which have begun; and what passes its orders. Drop the engine first.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread.
+    pub fn engine(
+        self,
+        plan: &Arc<Plan>,
+        clock: Clock,
+        contexts: Vec<Arc<RunContext>>,
+    ) -> std::io::Result<(Engine, Passing)> {
+        let (orders, ordered) = channel::<Order>();
+        let (replies, answers) = channel();
+        let input = self.input.clone();
+        let spawn = |name: &str| std::thread::Builder::new().name(name.into());
+        // Ends with the engine, which has the only sender.
+        spawn("orders").spawn(move || {
+            for order in ordered {
+                if input.send(Input::Order(order)).is_err() {
+                    return;
+                }
+            }
+            let _ = input.send(Input::Over);
+        })?;
+        let orders = Orders { orders, replies: answers, threads: self.threads };
+        let engine = Engine::elsewhere(plan, orders, clock, contexts.clone());
+        let mut work =
+            Work { fleet: self, replies, given: vec![false; contexts.len()], contexts, token: 0, level: 0 };
+        let thread = spawn("workers").spawn(move || work.pass())?;
+        Ok((engine, Passing(Some(thread))))
+    }
+}
+
+struct Work {
+    fleet: Fleet,
+    replies: Sender<Reply>,
+    contexts: Vec<Arc<RunContext>>,
+    /// To which populations the workers were given what was captured.
+    given: Vec<bool>,
+    /// The generation of the access token that they have.
+    token: u64,
+    /// The level that goes on.
+    level: u16,
+}
+
+/// A reply that an order awaits, as it is given in the place of a worker that is gone.
+#[derive(Clone, Debug)]
+pub(super) struct Awaited(Reply);
+
+impl Awaited {
+    /// That of an order to a shard of a population; `level` is the one that goes on.
+    fn of(command: &Command, population: u16, level: u16) -> Option<Awaited> {
+        let reply = match command {
+            Command::Connect { awaited: true, .. } => Reply::AllReady,
+            Command::Connect { awaited: false, .. } => return None,
+            Command::Release(_) | Command::Flush => Reply::Flushed,
+            Command::Run { .. } => Reply::Drained,
+            Command::PassOn => Reply::PassedOn,
+            Command::Close => {
+                Reply::Closed(population, Box::new(LevelEnd { index: level, ..LevelEnd::default() }))
+            }
+            Command::Stop => Reply::Stopped,
+        };
+        Some(Awaited(reply))
+    }
+
+    /// Whether a reply is of that kind.
+    fn is(&self, reply: &Reply) -> bool {
+        std::mem::discriminant(&self.0) == std::mem::discriminant(reply)
+    }
+}
+
+impl Work {
+    fn pass(&mut self) {
+        loop {
+            self.fleet.send();
+            match self.fleet.inputs.recv_timeout(TURN) {
+                Ok(Input::Arrival(Arrival::Frame(frame, read))) => self.frame(frame, read),
+                Ok(Input::Arrival(Arrival::Announced(_))) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Input::Order(order)) => self.order(order),
+                Ok(Input::Over) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.look_for_missing();
+            self.give();
+        }
+    }
+
+    /// An engine that is gone wants no reply.
+    fn reply(&self, reply: Reply) {
+        let _ = self.replies.send(reply);
+    }
+
+    fn frame(&mut self, frame: Frame, read: i64) {
+        let from = frame.from;
+        match self.fleet.take(frame, read) {
+            Ok(Some((place, message))) => self.heard(place, message),
+            Ok(None) => {}
+            Err(error) => {
+                if let Some(place) =
+                    self.fleet.members.iter().position(|member| member.worker.process == from)
+                {
+                    self.lose(place, &error.to_string());
+                }
+            }
+        }
+    }
+
+    fn heard(&mut self, place: usize, message: Message) {
+        let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else { return };
+        match message {
+            Message::Reply(Reply::Lost(why)) => {
+                let why = format!("worker {}: {why}", member.worker.name);
+                self.lose(place, &why);
+            }
+            Message::Reply(Reply::Halted(why)) => {
+                let why = format!("worker {} {why}", member.worker.name);
+                self.reply(Reply::Halted(why));
+            }
+            Message::Reply(reply) => {
+                if let Some(answered) = member.awaited.iter().position(|awaited| awaited.is(&reply)) {
+                    member.awaited.swap_remove(answered);
+                }
+                self.reply(reply);
+            }
+            Message::TokenRefused => {
+                if let Some(context) = self.contexts.first() {
+                    context.token.refuse(self.token);
+                }
+            }
+            // Nothing else is said once the load has begun.
+            _ => {}
+        }
+    }
+
+    /// What the workers need for an order goes before it.
+    fn order(&mut self, order: Order) {
+        self.give();
+        if let Command::Run { timeline, .. } = &order.command {
+            self.level = timeline.level;
+        }
+        let threads = self.fleet.threads.max(1);
+        let (population, index) = (order.shard / threads, order.shard % threads);
+        let has = |member: &Member| (member.first..member.first + member.threads).contains(&index);
+        let Some(place) = self.fleet.members.iter().position(has) else { return };
+        let Some(member) = self.fleet.members.get_mut(place) else { return };
+        let awaited = Awaited::of(&order.command, population as u16, self.level);
+        if member.is_gone {
+            awaited.into_iter().for_each(|Awaited(reply)| self.reply(reply));
+            return;
+        }
+        member.awaited.extend(awaited);
+        if let Err(error) = member.tell(&Message::Order(order)) {
+            self.lose(place, &error.to_string());
+        }
+    }
+
+    /// Gives what was captured, once, and the access token whenever it is new.
+    fn give(&mut self) {
+        let mut told = Vec::new();
+        for (population, (context, given)) in self.contexts.iter().zip(&mut self.given).enumerate() {
+            if let Some(captures) = context.captures.get().filter(|_| !*given) {
+                *given = true;
+                let own = |(slot, device, subscriber, value): (usize, u32, u32, &str)| {
+                    (slot, device, subscriber, value.to_owned())
+                };
+                told.push(Message::Give(Give { population, values: captures.values().map(own).collect() }));
+            }
+        }
+        if let Some(context) = self.contexts.first() {
+            let (generation, token) = context.token.current();
+            if generation != self.token {
+                self.token = generation;
+                told.push(Message::Token(token.to_string()));
+            }
+        }
+        told.iter().for_each(|message| self.tell_all(message));
+    }
+
+    fn tell_all(&mut self, message: &Message) {
+        for place in 0..self.fleet.members.len() {
+            let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else {
+                continue;
+            };
+            if let Err(error) = member.tell(message) {
+                self.lose(place, &error.to_string());
+            }
+        }
+    }
+
+    /// Who was not heard of for as long as a lease has stopped its load by now.
+    fn look_for_missing(&mut self) {
+        for place in 0..self.fleet.members.len() {
+            let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else {
+                continue;
+            };
+            let (name, silence) = (member.worker.name.clone(), member.link.silence(now()));
+            let was_away = std::mem::replace(&mut member.is_away, member.link.is_away(now()));
+            if member.is_away && !was_away {
+                self.reply(Reply::Halted(format!(
+                    "worker {name} was not heard of for {LEASE}: it has stopped its load"
+                )));
+            }
+            if silence > GONE {
+                self.lose(
+                    place,
+                    &format!("worker {name} was not heard of for {GONE}: it is gone, or its way to the NATS server is"),
+                );
+            }
+        }
+    }
+
+    /// A worker is gone for good: the engine gets the replies that it still awaits, and the others wait for no receipts of it.
+    fn lose(&mut self, place: usize, why: &str) {
+        let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else { return };
+        member.is_gone = true;
+        let (process, awaited) = (member.worker.process, std::mem::take(&mut member.awaited));
+        self.reply(Reply::Lost(why.to_owned()));
+        awaited.into_iter().for_each(|Awaited(reply)| self.reply(reply));
+        self.tell_all(&Message::Gone(process));
+    }
+}
+
+/// Workers hear that the run is over, however it ended.
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        // Who is gone need not hear of it.
+        for member in &mut self.members {
+            let _ = member.tell(&Message::End);
+        }
+        let end = Instant::now() + PARTING;
+        let is_heard = |member: &Member| {
+            member.is_gone || member.is_away || member.link.is_idle() || member.link.broken().is_some()
+        };
+        while Instant::now() < end && !self.members.iter().all(is_heard) {
+            self.send();
+            if let Ok(Input::Arrival(Arrival::Frame(frame, read))) = self.inputs.recv_timeout(TURN) {
+                let _ = self.take(frame, read);
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A worker: waits for coordinators, makes ready for a run, and has load threads for it.
+
+mod work;
+
+use crate::fleet::new_process;
+use crate::preflight;
+use plimsoll_load::clock::monotonic_nanos;
+use plimsoll_load::shard::Reply;
+use plimsoll_model::Nanos;
+use plimsoll_observe::limits::{Limits, raise_open_files};
+use plimsoll_scenario::plan::Plan;
+use plimsoll_workers::announcement::Announcement;
+use plimsoll_workers::frame::{Body, Frame, LinkFrame, ProcessId};
+use plimsoll_workers::link::{LEASE, Link};
+use plimsoll_workers::message::{Message, Source};
+use plimsoll_workers::post::{Arrival, Post, PostError, Server};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+use work::Work;
+
+/// How often a worker says that it is there.
+const ANNOUNCING: Nanos = Nanos::from_secs(1);
+/// The longest wait for whatever comes next: while it works, short, so that receipts do not wait.
+const TURN: Duration = Duration::from_millis(2);
+const IDLE_TURN: Duration = Duration::from_millis(100);
+/// Bytes that may wait for a coordinator, and for another worker.
+const SPOOL: usize = 64 * 1024 * 1024;
+/// Coordinators at once that are told why this worker does not work for them.
+const MOST_REFUSED: usize = 8;
+/// A worker may have so many open files, as far as it may raise their number.
+const FILES: u64 = 1_048_576;
+
+/// How a worker works.
+pub struct WorkerOptions {
+    /// The NATS server.
+    pub server: Server,
+    /// Its name.
+    pub name: String,
+    /// Its site.
+    pub site: Option<String>,
+    /// Processors of its load threads, one each.
+    pub processors: Vec<Option<usize>>,
+    /// Set to end it.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Makes a plan of what a coordinator sends, without reading a file, or says what is wrong.
+pub type PlanOf<'a> = &'a dyn Fn(&Source) -> Result<Plan, String>;
+
+/// Told of what a worker does, for people.
+pub type Tell<'a> = &'a dyn Fn(&str);
+
+/// What comes to a worker.
+enum Input {
+    /// From the server.
+    Arrival(Arrival),
+    /// From a load thread.
+    Reply(Reply),
+}
+
+/// Works for one coordinator after the other, until it is stopped.
+///
+/// # Errors
+/// The NATS server cannot be used.
+pub fn serve(options: WorkerOptions, plan_of: PlanOf<'_>, tell: Tell<'_>) -> Result<(), PostError> {
+    raise_open_files(FILES);
+    let (input, inputs) = channel();
+    let arriving = input.clone();
+    let deliver = move |arrival| {
+        // The worker may be ending.
+        let _ = arriving.send(Input::Arrival(arrival));
+    };
+    let process = new_process();
+    let post = Post::join(&options.server, process, false, deliver)?;
+    tell(&format!("{} waits at {} for runs", options.name, options.server.shown()));
+    let announcement = announcement(&options, process);
+    let next_announcement = now();
+    let worker = Worker {
+        options,
+        plan_of,
+        tell,
+        post,
+        input,
+        inputs,
+        announcement,
+        next_announcement,
+        work: None,
+        refused: BTreeMap::new(),
+    };
+    worker.serve();
+    Ok(())
+}
+
+fn now() -> Nanos {
+    Nanos(monotonic_nanos())
+}
+
+/// What a worker says of itself.
+fn announcement(options: &WorkerOptions, process: ProcessId) -> Announcement {
+    let limits = Limits::read();
+    let findings = preflight::examine(&limits, None, None);
+    Announcement {
+        process,
+        name: options.name.clone(),
+        site: options.site.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        processors: options.processors.len().max(1) as u32,
+        memory: limits.memory,
+        descriptors: limits.open_files,
+        ports: limits.local_ports,
+        clock: plimsoll_observe::host::clock_identity(),
+        findings: findings.iter().map(ToString::to_string).collect(),
+        host: plimsoll_observe::host::facts(),
+        run: None,
+    }
+}
+
+struct Worker<'a> {
+    options: WorkerOptions,
+    plan_of: PlanOf<'a>,
+    tell: Tell<'a>,
+    post: Post,
+    input: Sender<Input>,
+    inputs: Receiver<Input>,
+    announcement: Announcement,
+    next_announcement: Nanos,
+    work: Option<Work>,
+    /// Links to coordinators for which it does not work.
+    refused: BTreeMap<ProcessId, (Link, Nanos)>,
+}
+
+impl Worker<'_> {
+    fn serve(mut self) {
+        while !self.options.stop.load(Ordering::Relaxed) {
+            let patience = if self.work.is_some() { TURN } else { IDLE_TURN };
+            match self.inputs.recv_timeout(patience) {
+                Ok(Input::Arrival(Arrival::Frame(frame, _))) => self.frame(frame),
+                Ok(Input::Arrival(Arrival::Announced(_))) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Input::Reply(reply)) => self.work.iter_mut().for_each(|work| work.reply(reply.clone())),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.turn();
+        }
+        if let Some(mut work) = self.work.take() {
+            work.halt("the worker was stopped");
+            work.send(&self.post);
+            work.end();
+        }
+    }
+
+    /// What is to be done again and again.
+    fn turn(&mut self) {
+        let now = now();
+        if self.next_announcement <= now {
+            self.next_announcement = now + ANNOUNCING;
+            self.announcement.run = self.work.as_ref().map(|work| work.run.to_string());
+            self.post.announce(self.announcement.clone());
+        }
+        if let Some(work) = &mut self.work {
+            work.turn(now);
+            work.send(&self.post);
+            if work.is_over(now) {
+                (self.tell)(&format!("run {} is over", work.run));
+                if let Some(work) = self.work.take() {
+                    work.end();
+                }
+            }
+        }
+        self.refused.retain(|coordinator, (link, until)| {
+            while let Some(frame) = link.next(now) {
+                self.post.send(*coordinator, Body::Link(frame));
+            }
+            now < *until && !link.is_idle()
+        });
+    }
+
+    fn frame(&mut self, Frame { from, body }: Frame) {
+        let Body::Link(frame) = body else { return };
+        match &mut self.work {
+            Some(work) if work.is_from(from, &frame) => {
+                work.frame(from, frame, self.plan_of, (&self.options.processors, &self.input));
+            }
+            Some(work) => {
+                let reason = format!("it works for run {}", work.run);
+                self.refuse(from, frame, reason);
+            }
+            None => self.begin(from, frame),
+        }
+    }
+
+    /// The first frame of a coordinator asks for work.
+    fn begin(&mut self, from: ProcessId, frame: LinkFrame) {
+        let mut link = Link::new(frame.run, SPOOL, now());
+        let run = frame.run;
+        // A plan with large files comes in several pieces.
+        if frame.piece.as_ref().is_none_or(|piece| piece.number != 0) {
+            return;
+        }
+        let Ok(taken) = link.take(frame, now()) else { return };
+        let Some(bytes) = taken else {
+            self.work = Some(Work::to_come(from, run, link));
+            return;
+        };
+        let mut work = Work::to_come(from, run, link);
+        if let Ok(Message::Prepare(prepare)) = Message::decode(&bytes) {
+            work.prepare(*prepare, self.plan_of);
+            (self.tell)(&format!("run {}: {}", work.run, work.told()));
+            self.work = Some(work);
+        }
+    }
+
+    /// Tells a coordinator why this worker does not work for it.
+    fn refuse(&mut self, from: ProcessId, frame: LinkFrame, reason: String) {
+        let is_first = frame.piece.as_ref().is_some_and(|piece| piece.number == 0);
+        if !self.refused.contains_key(&from) {
+            if !is_first || self.refused.len() >= MOST_REFUSED {
+                return;
+            }
+            let mut link = Link::new(frame.run, SPOOL, now());
+            let _ = link.push(&Message::Prepared(Err(reason)).encode());
+            self.refused.insert(from, (link, now() + LEASE));
+        }
+        if let Some((link, _)) = self.refused.get_mut(&from) {
+            let _ = link.take(frame, now());
+        }
+    }
+}

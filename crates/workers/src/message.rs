@@ -1,0 +1,642 @@
+//! What a coordinator and its workers say to each other over links.
+
+use crate::bytes::{Malformed, Reader, put_bytes, put_json};
+use crate::frame::ProcessId;
+use plimsoll_load::driver::Client;
+use plimsoll_load::engine::{Addresses, Order, Part};
+use plimsoll_load::ledger::Delivery;
+use plimsoll_load::recorder::Timeline;
+use plimsoll_load::shard::{Command, Reply};
+use plimsoll_model::record::SamplePart;
+use plimsoll_model::{Counts, Histogram, Metric, Nanos, RunId};
+use plimsoll_scenario::plan::LevelPlan;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A message of a link.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// To a worker: make ready for a run. Answered by `Prepared`.
+    Prepare(Box<Prepare>),
+    /// To the coordinator: the worker is ready, or why it takes no part.
+    Prepared(Result<Prepared, String>),
+    /// To a worker: start the load threads. Answered by `Begun`.
+    Begin(Begin),
+    /// To the coordinator: the load threads run, or why not.
+    Begun(Result<(), String>),
+    /// To a worker: a command for one of its shards.
+    Order(Order),
+    /// To a worker: what set-up steps captured for a population.
+    Give(Give),
+    /// To a worker: the access token, whenever it is new.
+    Token(String),
+    /// To a worker: by how many nanoseconds its clock of the run is ahead of the coordinator's now.
+    Clock(i64),
+    /// To a worker: another one is gone and sends no receipts any more.
+    Gone(ProcessId),
+    /// To a worker: the run is over.
+    End,
+    /// To the coordinator: a shard replies.
+    Reply(Reply),
+    /// To the coordinator: the platform has refused the access token.
+    TokenRefused,
+    /// To another worker: what was received here of the devices of a shard there.
+    Receipts(u32, Vec<Delivery>),
+    /// To another worker: all receipts of so many levels have been sent.
+    PassedOn(u32),
+}
+
+/// What a worker needs to make ready for a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prepare {
+    /// The run.
+    pub run: String,
+    /// The coordinator's version of Plimsoll.
+    pub version: String,
+    /// What the plan is made of.
+    pub source: Source,
+    /// A digest of the plan that the coordinator made of it.
+    pub digest: String,
+    /// Which load threads the worker has.
+    pub first: u32,
+    /// How many of them.
+    pub threads: u32,
+    /// Load threads of each population at all workers.
+    pub of: u32,
+    /// The other workers, each with its first load thread and how many it has.
+    pub others: Vec<(ProcessId, u32, u32)>,
+}
+
+impl Prepare {
+    /// Which load threads the worker has.
+    pub fn part(&self) -> Part {
+        Part { first: self.first, of: self.of }
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> Option<RunId> {
+        RunId::parse(&self.run)
+    }
+}
+
+/// All that a plan is made of, so that a worker need not read a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The arguments of the command line that say what the load is, the scenario or the address first.
+    pub arguments: Vec<String>,
+    /// The text of the scenario; `None` of an address.
+    pub scenario: Option<String>,
+    /// The files that it names, by the path that it names them by.
+    pub files: BTreeMap<String, String>,
+    /// The environment variables that it names.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// A worker that is ready.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prepared {
+    /// What it found out about its host, for the reader of the result.
+    pub warnings: Vec<String>,
+    /// Facts about its host, by name.
+    pub host: BTreeMap<String, String>,
+}
+
+/// How load threads start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Begin {
+    /// Where each population finds the platform.
+    pub addresses: Vec<Addresses>,
+    /// What the worker's monotonic clock showed at time zero of the run, in nanoseconds.
+    pub epoch: i64,
+}
+
+/// What was captured for a population.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Give {
+    /// Its number.
+    pub population: usize,
+    /// Slot, device, subscriber and value.
+    pub values: Vec<(usize, u32, u32, String)>,
+}
+
+/// What a message begins with.
+mod kind {
+    pub const PREPARE: u8 = 1;
+    pub const PREPARED: u8 = 2;
+    pub const BEGIN: u8 = 3;
+    pub const BEGUN: u8 = 4;
+    pub const ORDER: u8 = 5;
+    pub const GIVE: u8 = 6;
+    pub const TOKEN: u8 = 7;
+    pub const GONE: u8 = 8;
+    pub const END: u8 = 9;
+    pub const REPLY: u8 = 10;
+    pub const TOKEN_REFUSED: u8 = 11;
+    pub const RECEIPTS: u8 = 12;
+    pub const PASSED_ON: u8 = 13;
+    pub const CLOCK: u8 = 14;
+}
+
+/// What a command begins with.
+mod order {
+    pub const CONNECT: u8 = 1;
+    pub const RELEASE: u8 = 2;
+    pub const RUN: u8 = 3;
+    pub const FLUSH: u8 = 4;
+    pub const PASS_ON: u8 = 5;
+    pub const CLOSE: u8 = 6;
+    pub const STOP: u8 = 7;
+}
+
+/// What a reply begins with.
+mod reply {
+    pub const CLIENT_READY: u8 = 1;
+    pub const ALL_READY: u8 = 2;
+    pub const CONNECT_FAILED: u8 = 3;
+    pub const CONNECT_REPEATED: u8 = 4;
+    pub const PART: u8 = 5;
+    pub const MESSAGES: u8 = 6;
+    pub const DRAINED: u8 = 7;
+    pub const FLUSHED: u8 = 8;
+    pub const PASSED_ON: u8 = 9;
+    pub const CLOSED: u8 = 10;
+    pub const STOPPED: u8 = 11;
+    pub const THREAD: u8 = 12;
+    pub const HALTED: u8 = 13;
+    pub const LOST: u8 = 14;
+}
+
+impl Message {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Message::Prepare(prepare) => put(&mut out, kind::PREPARE, prepare),
+            Message::Prepared(prepared) => put(&mut out, kind::PREPARED, prepared),
+            Message::Begin(begin) => put(&mut out, kind::BEGIN, begin),
+            Message::Begun(begun) => put(&mut out, kind::BEGUN, begun),
+            Message::Order(Order { shard, command }) => {
+                out.push(kind::ORDER);
+                out.extend(shard.to_le_bytes());
+                put_command(&mut out, command);
+            }
+            Message::Give(give) => put(&mut out, kind::GIVE, give),
+            Message::Token(token) => put(&mut out, kind::TOKEN, token),
+            Message::Clock(ahead) => put(&mut out, kind::CLOCK, ahead),
+            Message::Gone(process) => put(&mut out, kind::GONE, process),
+            Message::End => out.push(kind::END),
+            Message::Reply(reply) => {
+                out.push(kind::REPLY);
+                put_reply(&mut out, reply);
+            }
+            Message::TokenRefused => out.push(kind::TOKEN_REFUSED),
+            Message::Receipts(shard, deliveries) => {
+                out.push(kind::RECEIPTS);
+                out.extend(shard.to_le_bytes());
+                out.extend((deliveries.len() as u32).to_le_bytes());
+                deliveries.iter().for_each(|delivery| put_delivery(&mut out, delivery));
+            }
+            Message::PassedOn(levels) => {
+                out.push(kind::PASSED_ON);
+                out.extend(levels.to_le_bytes());
+            }
+        }
+        out
+    }
+
+    /// Reads what [`Message::encode`] wrote.
+    ///
+    /// # Errors
+    /// It is no message.
+    pub fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let message = match reader.u8()? {
+            kind::PREPARE => Message::Prepare(reader.json()?),
+            kind::PREPARED => Message::Prepared(reader.json()?),
+            kind::BEGIN => Message::Begin(reader.json()?),
+            kind::BEGUN => Message::Begun(reader.json()?),
+            kind::ORDER => Message::Order(Order { shard: reader.u32()?, command: command(&mut reader)? }),
+            kind::GIVE => Message::Give(reader.json()?),
+            kind::TOKEN => Message::Token(reader.json()?),
+            kind::CLOCK => Message::Clock(reader.json()?),
+            kind::GONE => Message::Gone(reader.json()?),
+            kind::END => Message::End,
+            kind::REPLY => Message::Reply(read_reply(&mut reader)?),
+            kind::TOKEN_REFUSED => Message::TokenRefused,
+            kind::RECEIPTS => {
+                let (shard, count) = (reader.u32()?, reader.count(DELIVERY)?);
+                let deliveries: Result<Vec<Delivery>, Malformed> =
+                    (0..count).map(|_| delivery(&mut reader)).collect();
+                Message::Receipts(shard, deliveries?)
+            }
+            kind::PASSED_ON => Message::PassedOn(reader.u32()?),
+            _ => return Err(Malformed),
+        };
+        reader.end()?;
+        Ok(message)
+    }
+}
+
+fn put<T: Serialize>(out: &mut Vec<u8>, kind: u8, value: &T) {
+    out.push(kind);
+    put_json(out, value);
+}
+
+/// Bytes of a delivery.
+const DELIVERY: usize = 24;
+
+fn put_delivery(out: &mut Vec<u8>, delivery: &Delivery) {
+    let Delivery { device, sequence, subscriber, at, content } = *delivery;
+    for number in [device, sequence, subscriber, content] {
+        out.extend(number.to_le_bytes());
+    }
+    out.extend(at.0.to_le_bytes());
+}
+
+fn delivery(reader: &mut Reader<'_>) -> Result<Delivery, Malformed> {
+    let (device, sequence, subscriber, content) =
+        (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
+    Ok(Delivery { device, sequence, subscriber, content, at: Nanos(reader.i64()?) })
+}
+
+/// Bytes of a client.
+const CLIENT: usize = 5;
+
+fn put_clients(out: &mut Vec<u8>, clients: &[Client]) {
+    out.extend((clients.len() as u32).to_le_bytes());
+    for client in clients {
+        let (kind, number) = match *client {
+            Client::Device(number) => (0, number),
+            Client::Subscriber(number) => (1, number),
+        };
+        out.push(kind);
+        out.extend(number.to_le_bytes());
+    }
+}
+
+fn clients(reader: &mut Reader<'_>) -> Result<Vec<Client>, Malformed> {
+    let client = |reader: &mut Reader<'_>| match (reader.u8()?, reader.u32()?) {
+        (0, number) => Ok(Client::Device(number)),
+        (1, number) => Ok(Client::Subscriber(number)),
+        _ => Err(Malformed),
+    };
+    (0..reader.count(CLIENT)?).map(|_| client(reader)).collect()
+}
+
+fn put_command(out: &mut Vec<u8>, command: &Command) {
+    match command {
+        Command::Connect { clients, start, gap, awaited } => {
+            out.push(order::CONNECT);
+            out.extend(start.0.to_le_bytes());
+            out.extend(gap.0.to_le_bytes());
+            out.push(u8::from(*awaited));
+            put_clients(out, clients);
+        }
+        Command::Release(clients) => {
+            out.push(order::RELEASE);
+            put_clients(out, clients);
+        }
+        Command::Run { timeline, level, messages, drain_end } => {
+            out.push(order::RUN);
+            put_timeline(out, timeline);
+            put_level(out, *level);
+            put_some(out, messages.map(|messages| messages.to_le_bytes()));
+            out.extend(drain_end.0.to_le_bytes());
+        }
+        Command::Flush => out.push(order::FLUSH),
+        Command::PassOn => out.push(order::PASS_ON),
+        Command::Close => out.push(order::CLOSE),
+        Command::Stop => out.push(order::STOP),
+    }
+}
+
+fn command(reader: &mut Reader<'_>) -> Result<Command, Malformed> {
+    Ok(match reader.u8()? {
+        order::CONNECT => {
+            let (start, gap, awaited) = (Nanos(reader.i64()?), Nanos(reader.i64()?), reader.u8()? != 0);
+            Command::Connect { clients: clients(reader)?, start, gap, awaited }
+        }
+        order::RELEASE => Command::Release(clients(reader)?),
+        order::RUN => Command::Run {
+            timeline: timeline(reader)?,
+            level: level(reader)?,
+            messages: some(reader, Reader::u64)?,
+            drain_end: Nanos(reader.i64()?),
+        },
+        order::FLUSH => Command::Flush,
+        order::PASS_ON => Command::PassOn,
+        order::CLOSE => Command::Close,
+        order::STOP => Command::Stop,
+        _ => return Err(Malformed),
+    })
+}
+
+/// Something that may be missing.
+fn put_some(out: &mut Vec<u8>, bytes: Option<[u8; 8]>) {
+    out.push(u8::from(bytes.is_some()));
+    out.extend(bytes.into_iter().flatten());
+}
+
+fn some<'a, T>(
+    reader: &mut Reader<'a>,
+    read: fn(&mut Reader<'a>) -> Result<T, Malformed>,
+) -> Result<Option<T>, Malformed> {
+    match reader.u8()? {
+        0 => Ok(None),
+        1 => read(reader).map(Some),
+        _ => Err(Malformed),
+    }
+}
+
+fn put_timeline(out: &mut Vec<u8>, timeline: &Timeline) {
+    let Timeline { level, start, hold_start, hold_end, samples, cut } = *timeline;
+    out.extend(level.to_le_bytes());
+    out.extend(samples.to_le_bytes());
+    for time in [start, hold_start, hold_end] {
+        out.extend(time.0.to_le_bytes());
+    }
+    put_some(out, cut.map(|cut| cut.0.to_le_bytes()));
+}
+
+fn timeline(reader: &mut Reader<'_>) -> Result<Timeline, Malformed> {
+    let (level, samples) = (reader.u16()?, reader.u16()?);
+    let (start, hold_start, hold_end) = (Nanos(reader.i64()?), Nanos(reader.i64()?), Nanos(reader.i64()?));
+    let cut = some(reader, Reader::i64)?.map(Nanos);
+    Ok(Timeline { level, start, hold_start, hold_end, samples, cut })
+}
+
+/// What a level begins with.
+mod load {
+    pub const RATE: u8 = 1;
+    pub const LISTED: u8 = 2;
+    pub const IN_FLIGHT: u8 = 3;
+    pub const EXPERIMENT: u8 = 4;
+    pub const EXPERIMENT_RATE: u8 = 5;
+    pub const DEVICES: u8 = 6;
+    pub const CONNECT_RATE: u8 = 7;
+}
+
+/// A rate keeps all of its bits, since due times follow from it.
+fn put_level(out: &mut Vec<u8>, level: LevelPlan) {
+    let (kind, count, rate) = match level {
+        LevelPlan::Rate(rate) => (load::RATE, 0, rate),
+        LevelPlan::Listed { place, rate } => (load::LISTED, u32::from(place), rate),
+        LevelPlan::InFlight(count) => (load::IN_FLIGHT, count, 0.0),
+        LevelPlan::Experiment(count) => (load::EXPERIMENT, count, 0.0),
+        LevelPlan::ExperimentRate(rate) => (load::EXPERIMENT_RATE, 0, rate),
+        LevelPlan::Devices { devices, rate } => (load::DEVICES, devices, rate),
+        LevelPlan::ConnectRate(rate) => (load::CONNECT_RATE, 0, rate),
+    };
+    out.push(kind);
+    out.extend(count.to_le_bytes());
+    out.extend(rate.to_bits().to_le_bytes());
+}
+
+fn level(reader: &mut Reader<'_>) -> Result<LevelPlan, Malformed> {
+    let (kind, count, rate) = (reader.u8()?, reader.u32()?, f64::from_bits(reader.u64()?));
+    Ok(match kind {
+        load::RATE => LevelPlan::Rate(rate),
+        load::LISTED => LevelPlan::Listed { place: u16::try_from(count).map_err(|_| Malformed)?, rate },
+        load::IN_FLIGHT => LevelPlan::InFlight(count),
+        load::EXPERIMENT => LevelPlan::Experiment(count),
+        load::EXPERIMENT_RATE => LevelPlan::ExperimentRate(rate),
+        load::DEVICES => LevelPlan::Devices { devices: count, rate },
+        load::CONNECT_RATE => LevelPlan::ConnectRate(rate),
+        _ => return Err(Malformed),
+    })
+}
+
+fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
+    match reply {
+        Reply::ClientReady => out.push(reply::CLIENT_READY),
+        Reply::AllReady => out.push(reply::ALL_READY),
+        Reply::ConnectFailed { reason, tried_again } => {
+            put(out, reply::CONNECT_FAILED, &(reason, tried_again))
+        }
+        Reply::ConnectRepeated(reason) => put(out, reply::CONNECT_REPEATED, reason),
+        Reply::Part(part) => {
+            out.push(reply::PART);
+            put_part(out, part);
+        }
+        Reply::Messages(messages) => put(out, reply::MESSAGES, messages),
+        Reply::Drained => out.push(reply::DRAINED),
+        Reply::Flushed => out.push(reply::FLUSHED),
+        Reply::PassedOn => out.push(reply::PASSED_ON),
+        Reply::Closed(population, end) => put(out, reply::CLOSED, &(population, end)),
+        Reply::Stopped => out.push(reply::STOPPED),
+        Reply::Thread(usage) => put(out, reply::THREAD, usage),
+        Reply::Halted(why) => put(out, reply::HALTED, why),
+        Reply::Lost(why) => put(out, reply::LOST, why),
+    }
+}
+
+fn read_reply(reader: &mut Reader<'_>) -> Result<Reply, Malformed> {
+    Ok(match reader.u8()? {
+        reply::CLIENT_READY => Reply::ClientReady,
+        reply::ALL_READY => Reply::AllReady,
+        reply::CONNECT_FAILED => {
+            let (reason, tried_again) = reader.json()?;
+            Reply::ConnectFailed { reason, tried_again }
+        }
+        reply::CONNECT_REPEATED => Reply::ConnectRepeated(reader.json()?),
+        reply::PART => Reply::Part(Box::new(part(reader)?)),
+        reply::MESSAGES => Reply::Messages(reader.json()?),
+        reply::DRAINED => Reply::Drained,
+        reply::FLUSHED => Reply::Flushed,
+        reply::PASSED_ON => Reply::PassedOn,
+        reply::CLOSED => {
+            let (population, end) = reader.json()?;
+            Reply::Closed(population, end)
+        }
+        reply::STOPPED => Reply::Stopped,
+        reply::THREAD => Reply::Thread(reader.json()?),
+        reply::HALTED => Reply::Halted(reader.json()?),
+        reply::LOST => Reply::Lost(reader.json()?),
+        _ => return Err(Malformed),
+    })
+}
+
+/// Stands for the warm-up in the place of a sample.
+const NO_SAMPLE: u32 = u32::MAX;
+
+fn put_part(out: &mut Vec<u8>, part: &SamplePart) {
+    let SamplePart { population, level, sample, counts, histograms } = part;
+    out.extend(population.to_le_bytes());
+    out.extend(level.to_le_bytes());
+    out.extend(sample.map_or(NO_SAMPLE, u32::from).to_le_bytes());
+    put_json(out, counts);
+    out.extend((histograms.len() as u32).to_le_bytes());
+    for (metric, histogram) in histograms {
+        put_bytes(out, metric.name().as_bytes());
+        put_bytes(out, &histogram.encode());
+    }
+}
+
+fn part(reader: &mut Reader<'_>) -> Result<SamplePart, Malformed> {
+    let (population, level) = (reader.u16()?, reader.u16()?);
+    let sample = match reader.u32()? {
+        NO_SAMPLE => None,
+        sample => Some(u16::try_from(sample).map_err(|_| Malformed)?),
+    };
+    let counts: Counts = reader.json()?;
+    let mut histograms = Vec::new();
+    for _ in 0..reader.count(2 * size_of::<u32>())? {
+        let name = std::str::from_utf8(reader.bytes()?).map_err(|_| Malformed)?;
+        let metric = Metric::from_name(name).ok_or(Malformed)?;
+        histograms.push((metric, Histogram::decode(reader.bytes()?).map_err(|_| Malformed)?));
+    }
+    Ok(SamplePart { population, level, sample, counts, histograms })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::message::{Fate, MessageRecord};
+    use plimsoll_model::record::LevelEnd;
+    use proptest::prelude::*;
+
+    fn record() -> MessageRecord {
+        MessageRecord {
+            level: 3,
+            sample: None,
+            device: 7,
+            sequence: 9,
+            due: Nanos(1),
+            ready: Nanos(2),
+            sent: Some(Nanos(3)),
+            done: None,
+            first_received: Some(Nanos(5)),
+            retrieved: None,
+            dispatched: None,
+            receivers: 2,
+            missing: 1,
+            fate: Fate::Lost,
+        }
+    }
+
+    fn some_part() -> SamplePart {
+        let mut histogram = Histogram::new();
+        (1..2_000).for_each(|number| histogram.record(Nanos::from_micros(number)));
+        SamplePart {
+            population: SamplePart::OF_ALL,
+            level: 4,
+            sample: Some(17),
+            counts: Counts { due: 5, delivered: 3, ..Counts::default() },
+            histograms: vec![(Metric::PublishTime, histogram.clone()), (Metric::SubscribeTime, histogram)],
+        }
+    }
+
+    /// Every kind of message.
+    fn all() -> Vec<Message> {
+        let timeline = Timeline {
+            level: 2,
+            start: Nanos(-5),
+            hold_start: Nanos(1_000_000_007),
+            hold_end: Nanos(9_000_000_000),
+            samples: 30,
+            cut: Some(Nanos(77)),
+        };
+        let clients = vec![Client::Device(0), Client::Subscriber(u32::MAX)];
+        let end =
+            LevelEnd { index: 2, connected: 4, incident: Some("a \"word\"".into()), ..LevelEnd::default() };
+        let commands = [
+            Command::Connect { clients: clients.clone(), start: Nanos(4), gap: Nanos(5), awaited: true },
+            Command::Release(clients),
+            Command::Run {
+                timeline,
+                level: LevelPlan::Rate(0.1 + 0.2),
+                messages: Some(u64::MAX),
+                drain_end: Nanos(8),
+            },
+            Command::Run {
+                timeline,
+                level: LevelPlan::Devices { devices: 5, rate: 1e-300 },
+                messages: None,
+                drain_end: Nanos(8),
+            },
+            Command::Flush,
+            Command::PassOn,
+            Command::Close,
+            Command::Stop,
+        ];
+        let replies = [
+            Reply::ClientReady,
+            Reply::AllReady,
+            Reply::ConnectFailed { reason: "no".into(), tried_again: true },
+            Reply::ConnectRepeated("again".into()),
+            Reply::Part(Box::new(some_part())),
+            Reply::Messages(vec![record(); 3]),
+            Reply::Drained,
+            Reply::Flushed,
+            Reply::PassedOn,
+            Reply::Closed(1, Box::new(end)),
+            Reply::Stopped,
+            Reply::Halted("why".into()),
+            Reply::Lost("gone".into()),
+        ];
+        let prepare = Prepare {
+            run: RunId::from_bits(99).to_string(),
+            version: "1".into(),
+            source: Source {
+                arguments: vec!["a.yaml".into()],
+                scenario: Some("name: a".into()),
+                ..Source::default()
+            },
+            digest: "d".into(),
+            first: 2,
+            threads: 1,
+            of: 5,
+            others: vec![(ProcessId(3), 0, 2)],
+        };
+        let deliveries =
+            vec![Delivery { device: 1, sequence: 2, subscriber: 3, at: Nanos(-4), content: 5 }; 100];
+        let mut all = vec![
+            Message::Prepare(Box::new(prepare)),
+            Message::Prepared(Err("no room".into())),
+            Message::Prepared(Ok(Prepared { warnings: vec!["w".into()], host: BTreeMap::new() })),
+            Message::Begin(Begin { addresses: Vec::new(), epoch: -3 }),
+            Message::Begun(Ok(())),
+            Message::Give(Give { population: 0, values: vec![(0, 1, 2, "v".into())] }),
+            Message::Token("secret".into()),
+            Message::Clock(i64::MIN),
+            Message::Gone(ProcessId(4)),
+            Message::End,
+            Message::TokenRefused,
+            Message::Receipts(3, deliveries),
+            Message::PassedOn(7),
+        ];
+        all.extend(commands.map(|command| Message::Order(Order { shard: 4, command })));
+        all.extend(replies.map(Message::Reply));
+        all
+    }
+
+    #[test]
+    fn every_message_is_read_as_it_was_written() {
+        for message in all() {
+            let read = Message::decode(&message.encode()).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{message:?}"));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_or_goes_on_is_refused() {
+        for message in all() {
+            let bytes = message.encode();
+            for length in 0..bytes.len() {
+                assert!(Message::decode(&bytes[..length]).is_err(), "{length} bytes of {message:?}");
+            }
+            assert!(Message::decode(&[&bytes[..], &[0]].concat()).is_err(), "{message:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes: Vec<u8>, which in 0..24_usize, at: prop::sample::Index, byte: u8) {
+            let _ = Message::decode(&bytes);
+            let mut mutated = all()[which].encode();
+            let place = at.index(mutated.len());
+            mutated[place] = byte;
+            let _ = Message::decode(&mutated);
+        }
+    }
+}
