@@ -166,11 +166,12 @@ fn told(pairs: &[LevelPair]) -> String {
     {
         let others = match of(Change::Slower).count() - 1 {
             0 => String::new(),
-            more => format!(", and {more} of {} other loads longer, too", pairs.len() - 1),
+            1 => "; another load took longer, too".to_owned(),
+            more => format!("; {more} other loads took longer, too"),
         };
         return format!(
-            "on the way down, {load} took {times:.1} times as long as on the way up ({lo:.1} to {hi:.1}){others}: the platform has \
-             not recovered from what it saw above"
+            "on the way down, {load} took {times:.1} times as long as on the way up ({lo:.1} to {hi:.1}): the platform has not \
+             recovered from what it saw above{others}"
         );
     }
     let [alike, faster, all] = [of(Change::Alike).count(), of(Change::Faster).count(), pairs.len()];
