@@ -248,12 +248,19 @@ fn few_retries_end_and_the_platform_recovers() {
 
 #[test]
 fn a_platform_that_lost_its_capacity_is_not_called_metastable() {
+    let mut unknown = 0;
     for seed in 0..seeds() {
         // From the pause on, the broker needs three times as long for ever: it cannot carry the load, with or without retries.
         let level = retrying(4, "{ kind: slow, times: 3, at: 6s }", seed);
         let fault = only(&level);
-        assert_eq!(fault.recovery.outcome, Outcome::NotRecovered, "seed {seed}: {fault:#?}");
+        match fault.recovery.outcome {
+            Outcome::NotRecovered => {}
+            // Rarely, a burst makes several of the few samples before the pause miss. Then nobody can say what the pause did.
+            Outcome::Unknown if fault.recovery.why.contains("before it missed an objective, too") => unknown += 1,
+            _ => panic!("seed {seed}: {fault:#?}"),
+        }
     }
+    assert!(unknown * 50 <= seeds(), "{unknown} of {} are not known", seeds());
 }
 
 #[test]
