@@ -256,7 +256,9 @@ fn a_platform_that_lost_its_capacity_is_not_called_metastable() {
         match fault.recovery.outcome {
             Outcome::NotRecovered => {}
             // Rarely, a burst makes several of the few samples before the pause miss. Then nobody can say what the pause did.
-            Outcome::Unknown if fault.recovery.why.contains("before it missed an objective, too") => unknown += 1,
+            Outcome::Unknown if fault.recovery.why.contains("before it missed an objective, too") => {
+                unknown += 1
+            }
             _ => panic!("seed {seed}: {fault:#?}"),
         }
     }
