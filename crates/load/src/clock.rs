@@ -37,9 +37,9 @@ impl Clock {
     }
 }
 
-/// What `CLOCK_MONOTONIC` shows, in nanoseconds.
-pub fn monotonic_nanos() -> i64 {
-    read(ClockId::Monotonic)
+/// What `CLOCK_MONOTONIC` shows.
+pub fn monotonic() -> Nanos {
+    Nanos(read(ClockId::Monotonic))
 }
 
 /// Wall-clock time in nanoseconds since 1970, for kernel receive stamps and `{time}` in templates.

@@ -21,7 +21,7 @@ use crate::shard::workload::process_of;
 use crate::shard::{Command, Reply};
 use crate::share::Share;
 use part::Started;
-use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, PopulationEnd, SamplePart};
+use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, PopulationEnd};
 use plimsoll_model::samples::pieces_of;
 use plimsoll_model::{Load, Nanos, RunId};
 use plimsoll_scenario::plan::Captures;
@@ -88,6 +88,8 @@ pub struct Engine {
     run_contexts: Vec<Arc<RunContext>>,
     /// Why load threads at a worker are gone, if they are: no further level begins.
     lost: Option<String>,
+    /// Why those of a worker stopped the load of the level that goes on, if they did.
+    halted: Option<String>,
 }
 
 /// Where subscribers are notified.
@@ -173,12 +175,29 @@ impl Engine {
         let part = Part { first: 0, of: processors.len().max(1) as u32 };
         let started =
             part::start((plan, run), addresses, (processors, precedence), part, clock, &run_contexts)?;
-        let Started { plans, shards, notified, services, replies, .. } = started;
+        let Started { shards, notified, services, replies, .. } = started;
         Ok(Engine {
+            notified,
+            services,
+            ..Engine::over(plan, (shards, part.of), replies, clock, run_contexts)
+        })
+    }
+
+    /// An engine over load threads, so many of each population, of which nobody is notified and which share nothing.
+    fn over(
+        plan: &Arc<Plan>,
+        (shards, threads): (Vec<ShardThread>, u32),
+        replies: Receiver<Reply>,
+        clock: Clock,
+        run_contexts: Vec<Arc<RunContext>>,
+    ) -> Engine {
+        let plans = all_of(plan);
+        Engine {
             plan: Arc::clone(plan),
+            notified: plans.iter().map(|_| Notified::default()).collect(),
             plans,
             clock,
-            threads: part.of,
+            threads,
             shards,
             simulated: None,
             replies,
@@ -186,13 +205,13 @@ impl Engine {
             has_run: false,
             received_rate: 0.0,
             connected: 0,
-            notified,
             notified_ready: false,
             repeated: BTreeMap::new(),
-            services,
+            services: Vec::new(),
             run_contexts,
             lost: None,
-        })
+            halted: None,
+        }
     }
 
     /// Where a subscriber is notified, for the steps that tell the platform: where it listens, or the broker. Empty where
@@ -446,13 +465,14 @@ impl Engine {
         }
         let mut counting = ReceivedBytes { watch, received: 0 };
         let watch: &mut dyn Watch = &mut counting;
-        let (mut stopped, mut halted) = (false, None);
+        // What was said of an earlier level does not hold for this one.
+        self.halted = None;
+        let mut stopped = false;
         let mut drained = 0;
-        while drained < self.shards.len() && !stopped && halted.is_none() {
+        while drained < self.shards.len() && !stopped && self.halted.is_none() {
             match self.next(watch) {
                 Ok(Some(Reply::Drained)) => drained += 1,
-                Ok(Some(Reply::Halted(why))) => halted = Some(why),
-                Ok(_) => halted.clone_from(&self.lost),
+                Ok(_) => {}
                 Err(EngineError::Interrupted) => stopped = true,
                 Err(error) => return Err(error),
             }
@@ -470,7 +490,8 @@ impl Engine {
         let populations = ended(&self.plan, &ends);
         let mut end = ends.into_iter().flatten().reduce(LevelEnd::merged).unwrap_or_default();
         end.populations = populations;
-        end.halted = halted;
+        // Also where it was said while the level was being closed.
+        end.halted = self.halted.take();
         for service in &self.services {
             service.level_ended(&mut end);
         }
@@ -524,20 +545,11 @@ impl Engine {
         let mut silences = 0;
         while answers.len() < self.shards.len() {
             match self.receive(SHARD_SILENCE) {
-                Ok(Reply::Part(part)) => {
+                Ok(reply) => {
                     // The level is being closed already; there is nothing to stop.
-                    let _ = watch.measured(self.measurement(*part));
+                    let (rest, _) = self.take(reply, watch);
+                    answers.extend(rest.filter(wanted));
                 }
-                Ok(Reply::Messages(messages)) => {
-                    let _ = watch.measured(Measurement::Messages(messages));
-                }
-                Ok(Reply::Thread(usage)) => {
-                    let _ = watch.measured(Measurement::Thread(usage));
-                }
-                // Who leads the workers answers for those that are gone.
-                Ok(Reply::Lost(why)) => self.lost = Some(why),
-                Ok(reply) if wanted(&reply) => answers.push(reply),
-                Ok(_) => {}
                 // One silence may be this process's own, which was stopped meanwhile. Of workers it is said when they are lost.
                 Err(RecvTimeoutError::Timeout) if silences == 0 || self.is_elsewhere() => silences += 1,
                 Err(_) => return Err(EngineError::ShardDied),
@@ -546,36 +558,34 @@ impl Engine {
         Ok(answers)
     }
 
-    fn measurement(&self, part: SamplePart) -> Measurement {
-        if self.in_set_up { Measurement::SetUp(part) } else { Measurement::Sample(part) }
+    /// Takes a reply that is for the watch, or says that a worker does not go on; gives back any other, and whether the watch goes on.
+    fn take(&mut self, reply: Reply, watch: &mut dyn Watch) -> (Option<Reply>, bool) {
+        let measurement = match reply {
+            Reply::Part(part) if self.in_set_up => Measurement::SetUp(*part),
+            Reply::Part(part) => Measurement::Sample(*part),
+            Reply::Messages(messages) => Measurement::Messages(messages),
+            Reply::Thread(usage) => Measurement::Thread(usage),
+            Reply::Halted(why) => {
+                self.halted = Some(why);
+                return (None, true);
+            }
+            // Who leads the workers answers for those that are gone.
+            Reply::Lost(why) => {
+                (self.halted, self.lost) = (Some(why.clone()), Some(why));
+                return (None, true);
+            }
+            reply => return (Some(reply), true),
+        };
+        (None, watch.measured(measurement))
     }
 
     /// The next reply that is not a part; `None` after a tenth of a second without one.
     fn next(&mut self, watch: &mut dyn Watch) -> Result<Option<Reply>, EngineError> {
         let reply = match self.receive(Duration::from_millis(100)) {
-            Ok(Reply::Part(part)) => {
-                if !watch.measured(self.measurement(*part)) {
-                    return Err(EngineError::Interrupted);
-                }
-                None
-            }
-            Ok(Reply::Messages(messages)) => {
-                if !watch.measured(Measurement::Messages(messages)) {
-                    return Err(EngineError::Interrupted);
-                }
-                None
-            }
-            Ok(Reply::Thread(usage)) => {
-                if !watch.measured(Measurement::Thread(usage)) {
-                    return Err(EngineError::Interrupted);
-                }
-                None
-            }
-            Ok(Reply::Lost(why)) => {
-                self.lost = Some(why);
-                None
-            }
-            Ok(reply) => Some(reply),
+            Ok(reply) => match self.take(reply, watch) {
+                (rest, true) => rest,
+                (_, false) => return Err(EngineError::Interrupted),
+            },
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(EngineError::ShardDied),
         };
@@ -585,6 +595,11 @@ impl Engine {
         let died = self.shards.iter().any(|shard| shard.thread.as_ref().is_some_and(JoinHandle::is_finished));
         if died { Err(EngineError::ShardDied) } else { Ok(reply) }
     }
+}
+
+/// All populations, that of the run's plan first.
+fn all_of(plan: &Arc<Plan>) -> Vec<Arc<Plan>> {
+    std::iter::once(plan).chain(&plan.others).cloned().collect()
 }
 
 /// What a level asks for, as it is recorded; `all` devices, where it connects all of those that it is about.

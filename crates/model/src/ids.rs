@@ -24,6 +24,11 @@ impl RunId {
         RunId(bits & ((1 << 40) - 1))
     }
 
+    /// Its forty bits.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
     /// The sixteen bits that a marker carries.
     pub fn tag(self) -> u16 {
         (self.0 & 0xffff) as u16

@@ -4,7 +4,8 @@
 mod local;
 mod passing;
 
-use plimsoll_load::clock::monotonic_nanos;
+use crate::resume::fingerprint;
+use plimsoll_load::clock::monotonic;
 use plimsoll_load::engine::Addresses;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{DeliveryContract, Plan, Protocol};
@@ -152,10 +153,6 @@ struct Member {
     awaited: Vec<Awaited>,
 }
 
-fn now() -> Nanos {
-    Nanos(monotonic_nanos())
-}
-
 /// A number that no other process has.
 pub fn new_process() -> ProcessId {
     ProcessId(RandomState::new().hash_one(std::process::id()))
@@ -221,13 +218,13 @@ impl Fleet {
             first += threads;
             let is_ours = clock.is_some() && worker.clock == clock;
             Member {
-                link: Link::new(bits(run), SPOOL, now()),
+                link: Link::new(run.bits(), SPOOL, monotonic()),
                 worker,
                 first: first - threads,
                 threads,
                 clock: (!is_ours).then(Offset::default),
                 ahead: 0,
-                next_ping: now(),
+                next_ping: monotonic(),
                 prepared: None,
                 has_begun: false,
                 is_away: false,
@@ -387,15 +384,15 @@ impl Fleet {
     /// Sends what links have to send, and asks for the time.
     fn send(&mut self) {
         for member in &mut self.members {
-            while let Some(frame) = member.link.next(now()) {
+            while let Some(frame) = member.link.next(monotonic()) {
                 self.post.send(member.worker.process, Body::Link(frame));
             }
             if let Some(clock) = &member.clock
-                && member.next_ping <= now()
+                && member.next_ping <= monotonic()
             {
                 let is_first = clock.told().readings < READINGS;
-                member.next_ping = now() + if is_first { BETWEEN_FIRST } else { BETWEEN };
-                self.post.send(member.worker.process, Body::Ping { asked: monotonic_nanos() });
+                member.next_ping = monotonic() + if is_first { BETWEEN_FIRST } else { BETWEEN };
+                self.post.send(member.worker.process, Body::Ping { asked: monotonic().0 });
                 let drifted = clock.told().offset.0 - member.ahead;
                 if member.has_begun {
                     let _ = member.link.push(&Message::Clock(drifted).encode());
@@ -412,7 +409,7 @@ impl Fleet {
         let Some(member) = self.members.get_mut(place) else { return Ok(None) };
         match frame.body {
             Body::Link(frame) => {
-                let taken = member.link.take(frame, now()).map_err(|broken| member.broke(broken))?;
+                let taken = member.link.take(frame, monotonic()).map_err(|broken| member.broke(broken))?;
                 let Some(bytes) = taken else { return Ok(None) };
                 let message = Message::decode(&bytes).map_err(|malformed| FleetError::Refused {
                     worker: member.worker.name.clone(),
@@ -494,16 +491,7 @@ fn heard(
     }
 }
 
-/// The run as the number that frames carry.
-pub fn bits(run: RunId) -> u64 {
-    run.to_string().bytes().fold(0, |bits, byte| bits << 8 | u64::from(byte))
-}
-
-/// A digest of a plan: of the scenario with all defaults, and of the profile (FNV-1a, 64 bits).
+/// A digest of a plan: of the scenario with all defaults, and of the profile.
 pub fn digest(plan: &Plan) -> String {
-    let bytes = plan.resolved.bytes().chain([0]).chain(plan.platform.source().into_bytes());
-    let digest = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
-        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{digest:016x}")
+    fingerprint(&[plan.resolved.as_str(), &plan.platform.source()].join("\0"))
 }

@@ -4,7 +4,7 @@ mod work;
 
 use crate::fleet::new_process;
 use crate::preflight;
-use plimsoll_load::clock::monotonic_nanos;
+use plimsoll_load::clock::monotonic;
 use plimsoll_load::shard::Reply;
 use plimsoll_model::Nanos;
 use plimsoll_observe::limits::{Limits, raise_open_files};
@@ -77,7 +77,7 @@ pub fn serve(options: WorkerOptions, plan_of: PlanOf<'_>, tell: Tell<'_>) -> Res
     let post = Post::join(&options.server, process, false, deliver)?;
     tell(&format!("{} waits at {} for runs", options.name, options.server.shown()));
     let announcement = announcement(&options, process);
-    let next_announcement = now();
+    let next_announcement = monotonic();
     let worker = Worker {
         options,
         plan_of,
@@ -92,10 +92,6 @@ pub fn serve(options: WorkerOptions, plan_of: PlanOf<'_>, tell: Tell<'_>) -> Res
     };
     worker.serve();
     Ok(())
-}
-
-fn now() -> Nanos {
-    Nanos(monotonic_nanos())
 }
 
 /// What a worker says of itself.
@@ -153,7 +149,7 @@ impl Worker<'_> {
 
     /// What is to be done again and again.
     fn turn(&mut self) {
-        let now = now();
+        let now = monotonic();
         if self.next_announcement <= now {
             self.next_announcement = now + ANNOUNCING;
             self.announcement.run = self.work.as_ref().map(|work| work.run.to_string());
@@ -193,13 +189,13 @@ impl Worker<'_> {
 
     /// The first frame of a coordinator asks for work.
     fn begin(&mut self, from: ProcessId, frame: LinkFrame) {
-        let mut link = Link::new(frame.run, SPOOL, now());
+        let mut link = Link::new(frame.run, SPOOL, monotonic());
         let run = frame.run;
         // A plan with large files comes in several pieces.
         if frame.piece.as_ref().is_none_or(|piece| piece.number != 0) {
             return;
         }
-        let Ok(taken) = link.take(frame, now()) else { return };
+        let Ok(taken) = link.take(frame, monotonic()) else { return };
         let Some(bytes) = taken else {
             self.work = Some(Work::to_come(from, run, link));
             return;
@@ -219,12 +215,12 @@ impl Worker<'_> {
             if !is_first || self.refused.len() >= MOST_REFUSED {
                 return;
             }
-            let mut link = Link::new(frame.run, SPOOL, now());
+            let mut link = Link::new(frame.run, SPOOL, monotonic());
             let _ = link.push(&Message::Prepared(Err(reason)).encode());
-            self.refused.insert(from, (link, now() + LEASE));
+            self.refused.insert(from, (link, monotonic() + LEASE));
         }
         if let Some((link, _)) = self.refused.get_mut(&from) {
-            let _ = link.take(frame, now());
+            let _ = link.take(frame, monotonic());
         }
     }
 }

@@ -7,7 +7,7 @@ use async_nats::{Client, ConnectOptions, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use plimsoll_codec::credentials::hide_credentials;
-use plimsoll_load::clock::monotonic_nanos;
+use plimsoll_load::clock::monotonic;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -240,7 +240,7 @@ impl Carrier {
     }
 
     async fn take(&self, client: &Client, payload: &[u8]) {
-        let read = monotonic_nanos();
+        let read = monotonic().0;
         // Whoever may publish on the server may send anything.
         let Ok(frame) = Frame::decode(payload) else { return };
         match frame.body {

@@ -2,7 +2,7 @@
 
 use super::population::{Population, RunParts, throttles};
 use super::thread::ShardThread;
-use super::{Addresses, EngineError, Notified};
+use super::{Addresses, EngineError, Notified, all_of};
 use crate::clock::Clock;
 use crate::drivers::RunService;
 use crate::ledger::Delivery;
@@ -27,8 +27,6 @@ pub struct Part {
 
 /// What was started.
 pub(super) struct Started {
-    /// All populations, that of the run's plan first.
-    pub(super) plans: Vec<Arc<Plan>>,
     /// The threads of this process, those of the first population first.
     pub(super) shards: Vec<ShardThread>,
     pub(super) notified: Vec<Notified>,
@@ -47,7 +45,7 @@ pub(super) fn start(
     clock: Clock,
     run_contexts: &[Arc<RunContext>],
 ) -> Result<Started, EngineError> {
-    let plans: Vec<Arc<Plan>> = std::iter::once(plan).chain(&plan.others).cloned().collect();
+    let plans = all_of(plan);
     let (replies_in, replies) = channel();
     let mailboxes: Vec<Arc<Mailbox>> =
         (0..plans.len() * part.of as usize).map(|_| Arc::new(Mailbox::default())).collect();
@@ -71,7 +69,7 @@ pub(super) fn start(
         notified.push(started.notified);
         services.extend(started.service);
     }
-    Ok(Started { plans, shards, notified, services, replies, mailboxes })
+    Ok(Started { shards, notified, services, replies, mailboxes })
 }
 
 /// The load threads of a worker. Their engine is elsewhere: it gives the commands and awaits the replies.

@@ -2,7 +2,7 @@
 //! in one thread and in one order.
 
 use super::thread::{Commands, ShardThread};
-use super::{Engine, EngineError, Notified};
+use super::{Engine, EngineError};
 use crate::clock::Clock;
 use crate::drivers::simulated::SimulatedDriver;
 use crate::owners::Owners;
@@ -94,29 +94,9 @@ impl Engine {
         let driver = SimulatedDriver::new(simulation.clone(), tag, population, content, plan.acknowledges());
         let topology = Arc::new(Topology::of(plan, run));
         let shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
-        Ok(Engine {
-            plan: Arc::clone(plan),
-            plans: vec![Arc::clone(plan)],
-            threads: 1,
-            clock: Clock::start(),
-            shards: vec![ShardThread {
-                commands: Commands::Here(commands),
-                thread: None,
-                id: 0,
-                processor: None,
-            }],
-            simulated: Some(Box::new(Simulated { simulation, shard, orders, stop: Arc::clone(stop) })),
-            replies,
-            in_set_up: true,
-            has_run: false,
-            received_rate: 0.0,
-            connected: 0,
-            notified: vec![Notified::default()],
-            notified_ready: false,
-            services: Vec::new(),
-            run_contexts: vec![run_context],
-            repeated: Default::default(),
-            lost: None,
-        })
+        let thread = ShardThread { commands: Commands::Here(commands), thread: None, id: 0, processor: None };
+        let simulated = Simulated { simulation, shard, orders, stop: Arc::clone(stop) };
+        let engine = Engine::over(plan, (vec![thread], 1), replies, Clock::start(), vec![run_context]);
+        Ok(Engine { simulated: Some(Box::new(simulated)), ..engine })
     }
 }

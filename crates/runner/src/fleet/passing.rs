@@ -1,7 +1,7 @@
 //! Passes orders of the engine to workers and their replies back, in a thread of its own, until the engine is gone.
 
-use super::{Fleet, Input, Member, TURN, now};
-use plimsoll_load::clock::Clock;
+use super::{Fleet, Input, Member, TURN};
+use plimsoll_load::clock::{Clock, monotonic};
 use plimsoll_load::engine::{Engine, Order, Orders};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_load::shard::{Command, Reply};
@@ -228,8 +228,8 @@ impl Work {
             let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else {
                 continue;
             };
-            let (name, silence) = (member.worker.name.clone(), member.link.silence(now()));
-            let was_away = std::mem::replace(&mut member.is_away, member.link.is_away(now()));
+            let (name, silence) = (member.worker.name.clone(), member.link.silence(monotonic()));
+            let was_away = std::mem::replace(&mut member.is_away, member.link.is_away(monotonic()));
             if member.is_away && !was_away {
                 self.reply(Reply::Halted(format!(
                     "worker {name} was not heard of for {LEASE}: it has stopped its load"

@@ -1,8 +1,8 @@
 //! What a worker does for one run.
 
-use super::{Input, PlanOf, SPOOL, now};
-use crate::fleet::{bits, digest};
-use plimsoll_load::clock::Clock;
+use super::{Input, PlanOf, SPOOL};
+use crate::fleet::digest;
+use plimsoll_load::clock::{Clock, monotonic};
 use plimsoll_load::engine::LoadPart;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::run_context::RunContext;
@@ -117,7 +117,7 @@ impl Work {
     /// Takes a frame; what it asks for is done at once.
     pub fn frame(&mut self, from: ProcessId, frame: LinkFrame, plan_of: PlanOf<'_>, host: Host<'_>) {
         let Some(link) = self.links.get_mut(&from) else { return };
-        let Ok(Some(bytes)) = link.take(frame, now()) else { return };
+        let Ok(Some(bytes)) = link.take(frame, monotonic()) else { return };
         let Ok(message) = Message::decode(&bytes) else { return };
         if from == self.coordinator {
             self.order(message, plan_of, host);
@@ -130,7 +130,7 @@ impl Work {
     pub fn prepare(&mut self, prepare: Prepare, plan_of: PlanOf<'_>) {
         let answer = self.make(&prepare, plan_of).map(|plan| {
             for (other, ..) in &prepare.others {
-                self.links.insert(*other, Link::new(self.bits, SPOOL, now()));
+                self.links.insert(*other, Link::new(self.bits, SPOOL, monotonic()));
             }
             self.plan = Some(Arc::new(plan));
             self.prepare = Some(prepare);
@@ -148,7 +148,7 @@ impl Work {
                 prepare.version
             ));
         }
-        let run = prepare.run_id().filter(|run| bits(*run) == self.bits);
+        let run = prepare.run_id().filter(|run| run.bits() == self.bits);
         self.run = run.ok_or_else(|| format!("`{}` is no run", prepare.run))?;
         let plan = plan_of(&prepare.source)?;
         let digest = digest(&plan);
@@ -422,7 +422,7 @@ impl Work {
 
     /// Sends what links have to send.
     pub fn send(&mut self, post: &Post) {
-        let now = now();
+        let now = monotonic();
         for (process, link) in &mut self.links {
             while let Some(frame) = link.next(now) {
                 post.send(*process, Body::Link(frame));
