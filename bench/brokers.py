@@ -332,8 +332,9 @@ def promises():
 
 def builds(kept):
     """Which Plimsoll has made the runs."""
-    found = sorted({f"{one['plimsoll']} ({one['commit']})" for one in kept if one.get("plimsoll")})
-    return [f"They were made by Plimsoll {', '.join(found)}."] if found else []
+    said = [f"{one['plimsoll']} ({one['commit']})" for one in kept if one.get("plimsoll")]
+    made = f"{len(said)} of them were made by Plimsoll {', '.join(sorted(set(said)))}" if said else "None says by which build it was made"
+    return [f"{made}; earlier ones do not say by which build." if said and len(said) < len(kept) else f"{made}."] if kept else []
 
 
 def wrapped(lines):
@@ -390,7 +391,7 @@ def write():
         if kept else "Nothing was run yet.",
         *builds(kept),
         "These are the loads of `--quick`." if all(CELLS[one["cell"]][2] for one in kept) else "",
-        "All loads, three runs each, take some 5 hours. Each run starts its broker afresh. Figures are geometric means",
+        "All loads, three runs each, take some 5 hours by an estimate. Each run starts its broker afresh. Figures are geometric means",
         "over runs with their 95 % intervals (Student, on logarithms). `embedded` is Plimsoll's own broker. The order of rows is that",
         "of the means, and no ranking.",
         "",

@@ -24,6 +24,20 @@ fn run(bench: &Bench, scenario: &str, more: &[&str]) -> Finished {
     bench.start(bench.run_command(scenario).args(more)).finish()
 }
 
+/// Both levels have the same counts, nothing was lost, and messages were delivered.
+#[track_caller]
+fn assert_same_ledger(shared: &Finished, alone: &Finished) {
+    for level in 0..2 {
+        for name in ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated"]
+        {
+            let counts = [shared, alone].map(|run| count(run.level(level), name));
+            assert_eq!(counts[0], counts[1], "{name} of level {level}");
+        }
+        assert_eq!(count(shared.level(level), "lost"), 0);
+        assert!(count(shared.level(level), "delivered") > 300);
+    }
+}
+
 /// When each message was due within its level, by device and sequence.
 fn due_times(bench: &Bench) -> Vec<(u64, String, String, i64)> {
     let rows = bench.call(["export", "--store", STORE, "--format", "messages"]).exits(0).stdout;
@@ -65,18 +79,7 @@ fn workers_send_what_one_process_sends_and_every_delivery_is_booked() {
     let due_alone = due_times(&bench);
     let shared = run(&bench, SCENARIO, &["--workers", "local:3"]).judged();
     assert_eq!(due_times(&bench), due_alone, "each message is due when it is due without workers");
-    for level in 0..2 {
-        for name in ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated"]
-        {
-            assert_eq!(
-                count(shared.level(level), name),
-                count(alone.level(level), name),
-                "{name} of level {level}"
-            );
-        }
-        assert_eq!(count(shared.level(level), "lost"), 0);
-        assert!(count(shared.level(level), "delivered") > 300);
-    }
+    assert_same_ledger(&shared, &alone);
     let placement = &shared.summary["provenance"]["placement"];
     assert_eq!(placement["load threads"], "3", "{placement}");
     assert!(placement["worker local-3"].as_str().unwrap().starts_with("load thread 2 of 3"), "{placement}");
@@ -404,17 +407,7 @@ fn three_hosts_send_what_one_host_sends_to_a_broker_on_another_one() {
         |more: &[&str]| bench.start(&mut networks.on(0, bench.run_command(&scenario).args(more))).finish();
     let alone = on_hub(&[]).judged();
     let shared = on_hub(&["--workers", &format!("nats://{nats}:4222,min=3")]).judged();
-    for level in 0..2 {
-        for name in ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost", "duplicated"]
-        {
-            assert_eq!(
-                count(shared.level(level), name),
-                count(alone.level(level), name),
-                "{name} of level {level}"
-            );
-        }
-        assert_eq!(count(shared.level(level), "lost"), 0);
-    }
+    assert_same_ledger(&shared, &alone);
     let placement = &shared.summary["provenance"]["placement"];
     assert!(placement["worker host-5"].is_string(), "{placement}");
 }
