@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::engine::Watch;
     use plimsoll_model::Nanos;
-    use plimsoll_model::record::{LevelEnd, Measurement};
+    use plimsoll_model::record::Measurement;
     use plimsoll_scenario::{Environment, SourceFile, load};
     use std::sync::mpsc::channel;
     use std::thread;
@@ -95,7 +95,7 @@ mod tests {
                         said.take().into_iter().for_each(|said| drop(reply.send(said)));
                         reply.send(Reply::PassedOn)
                     }
-                    Command::Close => reply.send(Reply::Closed(0, Box::new(LevelEnd::default()))),
+                    Command::Close => reply.send(Reply::Closed(0, Box::default())),
                     _ => Ok(()),
                 };
             }
