@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Compares MQTT brokers on one processor, by Plimsoll: processor time of a message at fixed loads, load lines, memory, storms.
 
-    bench/brokers.py [--runs 3] [--quick] [--brokers NAME,...] [--cells NAME,...] [--hours HOURS] [--write]
+    bench/brokers.py [--runs 3] [--quick] [--again] [--brokers NAME,...] [--cells NAME,...] [--hours HOURS] [--write]
 
 Generator and broker have a core each of a host of two. Each run starts its broker anew. The runs go in turns: every cell of every
 broker once, in an order that is shuffled, then again. A result is kept in docs/results/brokers/ as JSON, and what has one is
 not run again; delete the file to do so. `--hours` begins no run after that time. `--write` makes docs/results/brokers.md of
 all results. `--quick` takes only the cells that are marked as quick, some 1.7 hours. All take some 5 hours. Both are
-estimates for three runs. Nothing else should run meanwhile. Before: `cargo build --release`, `source scripts/peers`, `source scripts/brokers`.
+estimates for three runs. `--again` keeps the results in docs/results/brokers/again/; the page then says which differences have
+shifted. Nothing else should run meanwhile. Before: `cargo build --release`, `source scripts/peers`, `source scripts/brokers`.
 """
 import argparse, fcntl, itertools, json, math, os, random, signal, statistics, subprocess, sys, tempfile, textwrap, time
 
@@ -15,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 PLIMSOLL = os.path.join(os.environ.get("CARGO_TARGET_DIR", f"{ROOT}/target"), "release/plimsoll")
 KEPT = f"{ROOT}/docs/results/brokers"
+AGAIN = f"{KEPT}/again"
 PAGE = f"{ROOT}/docs/results/brokers.md"
 CONFORMANCE = f"{ROOT}/docs/results/conformance"
 # Each with the greatest QoS that it does.
@@ -182,7 +184,7 @@ def figure(kind, summary):
     return level["recovery"], None
 
 
-def run(cell, broker, turn):
+def run(cell, broker, turn, folder_of_results):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.yaml")
         json.dump(scenario(cell, broker), open(path, "w"))
@@ -204,7 +206,7 @@ def run(cell, broker, turn):
         "seconds": round(time.time() - began), "code": done.returncode, "began": time.strftime("%Y-%m-%d %H:%M", time.gmtime(began)),
         "platform": provenance.get("platform"), "plimsoll": provenance.get("plimsoll"), "commit": commit(),
     }
-    json.dump(kept, open(f"{KEPT}/{cell}-{broker}-{turn}.json", "w"), indent=1)
+    json.dump(kept, open(f"{folder_of_results}/{cell}-{broker}-{turn}.json", "w"), indent=1)
     print(f"{cell} {broker} {turn}: {found and round(found, 2)} {CELLS[cell][1]}, {kept['seconds']} s", flush=True)
 
 
@@ -238,16 +240,37 @@ def beta(x, a, b):
     return front * value
 
 
-def chance(one, other):
-    """With which probability two equal brokers would differ at least as much (Welch's test on logarithms)."""
-    if min(len(one), len(other)) < 2:
+def chance(plus, minus):
+    """With which probability the means of `plus` less those of `minus` would be as far from zero if the truth were zero: Welch's test
+    on logarithms, for two brokers or, of a difference that was measured twice, for two on either side."""
+    groups = plus + minus
+    if min(len(logs) for logs in groups) < 2:
         return 1.0
+    parts = [statistics.variance(logs) / len(logs) for logs in groups]
+    apart = sum(map(statistics.fmean, plus)) - sum(map(statistics.fmean, minus))
+    if sum(parts) == 0:
+        return 1.0 if apart == 0 else 0.0
+    freedom = sum(parts) ** 2 / sum(part**2 / (len(logs) - 1) for part, logs in zip(parts, groups))
+    t = apart / math.sqrt(sum(parts))
+    return beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+
+
+def difference(one, other):
+    """How many times the figures of one broker are those of another one, and the 95 % interval of that (Welch, on logarithms)."""
+    apart = statistics.fmean(one) - statistics.fmean(other)
+    if min(len(one), len(other)) < 2:
+        return math.exp(apart), None
     parts = [statistics.variance(logs) / len(logs) for logs in (one, other)]
     if sum(parts) == 0:
-        return 1.0 if one == other else 0.0
+        return math.exp(apart), (math.exp(apart), math.exp(apart))
     freedom = sum(parts) ** 2 / sum(part**2 / (len(logs) - 1) for part, logs in zip(parts, (one, other)))
-    t = (statistics.fmean(one) - statistics.fmean(other)) / math.sqrt(sum(parts))
-    return beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+    # Student's quantile for a fraction of degrees of freedom, by halving.
+    low, high = 0.0, 1000.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if beta(freedom / (freedom + middle * middle), freedom / 2, 0.5) > 0.05 else (low, middle)
+    half = high * math.sqrt(sum(parts))
+    return math.exp(apart), (math.exp(apart - half), math.exp(apart + half))
 
 
 def differing(figures, bounds):
@@ -259,7 +282,7 @@ def differing(figures, bounds):
             lower = min(one, other, key=lambda name: statistics.fmean(of_brokers[name]))
             if (cell, lower) in bounds:
                 continue
-            tests.append((chance(of_brokers[one], of_brokers[other]), cell, one, other))
+            tests.append((chance([of_brokers[one]], [of_brokers[other]]), cell, one, other))
     tests.sort()
     last = max((place for place, (p, *_) in enumerate(tests, 1) if p <= FALSE * place / len(tests)), default=0)
     return {(cell, *sorted((one, other))) for _, cell, one, other in tests[:last]}, len(tests)
@@ -359,19 +382,45 @@ def wrapped(lines):
     return out
 
 
-def write():
-    kept = [json.load(open(f"{KEPT}/{name}")) for name in sorted(os.listdir(KEPT)) if name.endswith(".json")]
-    figures, failed, bounds = {}, [], set()
+def results(folder):
+    return [json.load(open(f"{folder}/{name}")) for name in sorted(os.listdir(folder)) if name.endswith(".json")] if os.path.isdir(folder) else []
+
+
+def sound(kept):
+    """The logarithms of the figures by cell and broker, what is only a lower bound, and the runs without a figure."""
+    figures, bounds, failed = {}, set(), []
     for one in kept:
         if one["broker"] in forgetful(one["cell"]):
             continue
-        is_sound = one["figure"] and all(validity == "valid" for validity in one["validity"][-1:])
-        if not is_sound:
+        if not one["figure"] or one["validity"][-1:] not in ([], ["valid"]):
             failed.append(one)
             continue
         figures.setdefault(one["cell"], {}).setdefault(one["broker"], []).append(math.log(one["figure"]))
         if CELLS[one["cell"]][5] == "line" and one["beside"]:
             bounds.add((one["cell"], one["broker"]))
+    return figures, bounds, failed
+
+
+def shifts(kept, again):
+    """How many differences of two brokers shifted beyond their 95 % intervals when all was measured again."""
+    first, bounds, _ = sound(kept)
+    second, bounds_again, _ = sound(again)
+    lines = ["", "## Measured again", ""]
+    lines += [f"{len(again)} runs were made a second time, from {min(one['began'] for one in again)} to {max(one['began'] for one in again)} UTC. A difference has shifted", "where its change excludes zero at 95 % (Welch's test on logarithms, over both times). Without any true change, 5 % do.", ""]
+    lines += ["| cell | differences | shifted |", "|---|---|---|"]
+    all_of, all_shifted = 0, 0
+    for cell in [cell for cell in CELLS if cell in first and cell in second]:
+        names = [name for name in first[cell] if name in second[cell] and (cell, name) not in bounds | bounds_again]
+        pairs_of = [pair for pair in itertools.combinations(names, 2) if min(len(of[cell][name]) for of in (first, second) for name in pair) > 1]
+        shifted = sum(chance([first[cell][a], second[cell][b]], [first[cell][b], second[cell][a]]) < 0.05 for a, b in pairs_of)
+        all_of, all_shifted = all_of + len(pairs_of), all_shifted + shifted
+        lines.append(f"| {CELLS[cell][0]} | {len(pairs_of)} | {shifted} |")
+    return lines + [f"| all | {all_of} | {all_shifted}{f' ({all_shifted / all_of * 100:.1f} %)' if all_of else ''} |"]
+
+
+def write():
+    kept = results(KEPT)
+    figures, bounds, failed = sound(kept)
     differ, tests = differing(figures, bounds)
     fates = {False: {}, True: {}}
     for one in kept:
@@ -414,14 +463,17 @@ def write():
             of_brokers = figures[cell]
             order = sorted(of_brokers, key=lambda name: statistics.fmean(of_brokers[name]), reverse=kind == "line")
             told = letters(order, lambda one, other: (cell, *sorted((one, other))) in differ)
-            lines += [f"**{CELLS[cell][0]}**, {CELLS[cell][1]}:", "", "| broker | mean | 95 % | runs | |", "|---|---|---|---|---|"]
+            lines += [f"**{CELLS[cell][0]}**, {CELLS[cell][1]}:", "", "| broker | mean | 95 % | x the first | 95 % | runs | |", "|---|---|---|---|---|---|---|"]
             for name in order:
                 mean, span = interval(of_brokers[name])
                 is_bound = (cell, name) in bounds
                 mark = "≥ " if is_bound else ""
                 between = f"{shown(span[0])} to {shown(span[1])}" if span and not is_bound else "–"
-                lines.append(f"| {name} | {mark}{shown(mean)} | {between} | {len(of_brokers[name])} | {told[name]} |")
-            lines += [f"| {name} | – | – | – | |" for name in forgetful(cell)]
+                times, apart = difference(of_brokers[name], of_brokers[order[0]])
+                is_compared = name != order[0] and not is_bound and (cell, order[0]) not in bounds
+                compared = f"{shown(times)} | {f'{shown(apart[0])} to {shown(apart[1])}' if apart else '–'}" if is_compared else "– | –"
+                lines.append(f"| {name} | {mark}{shown(mean)} | {between} | {compared} | {len(of_brokers[name])} | {told[name]} |")
+            lines += [f"| {name} | – | – | – | – | – | |" for name in forgetful(cell)]
             lines += ["", *(f"{name} keeps no session: of messages for an absent subscriber, {said}." for name, said in forgetful(cell).items())] if forgetful(cell) else []
             missing = [name for name in BROKERS if name not in of_brokers and works(cell, name)]
             if missing:
@@ -434,6 +486,9 @@ def write():
             lines.append("| " + " | ".join([name, *(f"{of[key]:,}" for key in ("sent", "expected", "lost", "duplicated", "reordered"))]) + " |")
         lines.append("")
     lines += cold(kept) + promises()
+    again = results(AGAIN)
+    if again:
+        lines += shifts(kept, again)
     if failed:
         lines += ["", "## Runs without a figure", ""]
         lines += [f"- {one['cell']}, {one['broker']}, {one['turn']}: {', '.join(one['validity']) or 'no level'}, code {one['code']}" for one in failed]
@@ -446,10 +501,11 @@ def main():
     parser.add_argument("--hours", type=float, default=math.inf)
     for name, choices in (("brokers", BROKERS), ("cells", CELLS)):
         parser.add_argument(f"--{name}", default=",".join(choices))
-    for name in ("quick", "write"):
+    for name in ("quick", "again", "write"):
         parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args()
-    os.makedirs(KEPT, exist_ok=True)
+    kept = AGAIN if options.again else KEPT
+    os.makedirs(kept, exist_ok=True)
     if options.write:
         return write()
     # What it has started ends with it.
@@ -465,8 +521,8 @@ def main():
         wanted = [(cell, broker) for cell in cells for broker in options.brokers.split(",") if works(cell, broker)]
         random.Random(turn).shuffle(wanted)
         for cell, broker in wanted:
-            if not os.path.exists(f"{KEPT}/{cell}-{broker}-{turn}.json") and time.time() < end:
-                run(cell, broker, turn)
+            if not os.path.exists(f"{kept}/{cell}-{broker}-{turn}.json") and time.time() < end:
+                run(cell, broker, turn, kept)
     write()
 
 
