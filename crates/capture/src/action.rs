@@ -72,13 +72,17 @@ pub struct Connect {
 }
 
 /// A message of a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Publish {
     /// The method, where the protocol has several.
     pub method: &'static str,
-    /// Topic, subject or path; empty where the capture does not show it.
+    /// Topic, subject or path; empty where the capture does not show it. Of Kafka the key, empty for a record without one.
     pub target: String,
-    /// QoS as MQTT numbers it. Over CoAP, 1 for a confirmable message and 0 for another.
+    /// Kafka's topic, within which the target is a key. Of AMQP 1.0 what stands before the levels of the address, such as `/topic/`. Empty
+    /// elsewhere.
+    pub topic: String,
+    /// QoS as MQTT numbers it. Over CoAP, 1 for a confirmable message and 0 for another. Of Kafka which copies must have the message: 0
+    /// for none, 1 for that of the leader, 2 for all.
     pub qos: u8,
     /// Whether the broker shall keep it.
     pub retained: bool,

@@ -27,8 +27,9 @@ impl Transcript {
             }
             Action::Publish(publish) => {
                 let retained = if publish.retained { " retained" } else { "" };
-                let Publish { method, target, qos, bytes, .. } = publish;
-                format!("publish {method} {target} q{qos} {bytes} B{retained}")
+                let Publish { method, target, topic, qos, bytes, .. } = publish;
+                let topic = if topic.is_empty() { String::new() } else { format!("{topic}: ") };
+                format!("publish {method} {topic}{target} q{qos} {bytes} B{retained}")
             }
             Action::Subscribe { filter, qos } => format!("subscribe {filter} q{qos}"),
             Action::Receive => "receive".to_owned(),

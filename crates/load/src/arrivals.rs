@@ -5,15 +5,17 @@
 //! own, whose number depends on the population alone and whose superposition is exactly Poisson; a thread walks those of its
 //! devices. Arrivals for each device are a process for each. Any other process of a whole population cannot be divided: each
 //! thread walks all of it and keeps what belongs to its devices. Where the load follows a curve, all of them are drawn as if it did
-//! not, and moved to where the curve has offered as much ([`crate::time_change`]).
+//! not, and moved to where the curve has offered as much ([`crate::time_change`]). A trace is played as it is ([`crate::replay`]).
 
+use crate::replay::{Playing, Replay};
 use crate::share::{BLOCKS, Share};
 use crate::time_change::TimeChange;
-use plimsoll_model::{DeviceId, LoadCurve, Nanos};
+use plimsoll_model::{ArrivalTrace, DeviceId, LoadCurve, Nanos};
 use plimsoll_scenario::plan::ArrivalsPer;
 use plimsoll_stats::distribution::{InterArrival, Random, random};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// One operation that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +52,19 @@ const WALKED_AT_ONCE: u64 = 1 << 18;
 
 /// The arrivals of one share up to an end, in the order of due times.
 pub struct Arrivals {
+    source: Source,
+    /// When what is drawn is due, where the load follows a curve.
+    change: Option<TimeChange>,
+}
+
+/// Where arrivals come from.
+enum Source {
+    Drawn(Drawn),
+    Replayed(Replay),
+}
+
+/// Arrivals of a process.
+struct Drawn {
     process: Process,
     /// The part of a population that begins at zero.
     share: Share,
@@ -57,8 +72,6 @@ pub struct Arrivals {
     first: u32,
     end: Nanos,
     schedule: Schedule,
-    /// When what is drawn is due, where the load follows a curve.
-    change: Option<TimeChange>,
 }
 
 enum Schedule {
@@ -174,7 +187,12 @@ impl Arrivals {
                 Schedule::Lanes { lanes, next }
             }
         };
-        Arrivals { process, share, first, end, schedule, change: None }
+        Arrivals { source: Source::Drawn(Drawn { process, share, first, end, schedule }), change: None }
+    }
+
+    /// The arrivals of a level in which a trace is played.
+    pub fn replayed(trace: Arc<ArrivalTrace>, playing: Playing, share: Share) -> Arrivals {
+        Arrivals { source: Source::Replayed(Replay::new(trace, playing, share)), change: None }
     }
 
     /// The arrivals of a hold whose load follows a curve, of which the process has the mean rate, and of the warm-up before it, which
@@ -209,13 +227,16 @@ impl Iterator for Arrivals {
     type Item = Arrival;
 
     fn next(&mut self) -> Option<Arrival> {
-        let drawn = self.draw()?;
+        let drawn = match &mut self.source {
+            Source::Drawn(drawn) => drawn.draw()?,
+            Source::Replayed(replay) => replay.next()?,
+        };
         let due = self.change.as_mut().map_or(drawn.due, |change| change.due(drawn.due));
         Some(Arrival { due, ..drawn })
     }
 }
 
-impl Arrivals {
+impl Drawn {
     /// The next arrival as if the load were the same all the time.
     fn draw(&mut self) -> Option<Arrival> {
         let (process, share, first_number, end) = (&self.process, self.share, self.first, self.end);

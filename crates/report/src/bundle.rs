@@ -8,7 +8,21 @@ use plimsoll_model::record::{Provenance, RunRecord};
 use std::fmt::Write;
 
 /// What stands in the place of a secret in a stored scenario (`codec::credentials`).
-const HIDDEN: &str = "***";
+pub const HIDDEN: &str = "***";
+/// Files that each bundle has, which no file of a scenario may be called.
+pub const OWN: [&str; 11] = [
+    "README.md",
+    "scenario.yaml",
+    "methods.md",
+    "summary.json",
+    "report.html",
+    "provenance.json",
+    "levels.csv",
+    "samples.csv",
+    "components.csv",
+    "profile.yaml",
+    "SHA256SUMS",
+];
 
 /// A file of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +38,7 @@ pub struct BundledFile {
 pub struct Attached {
     /// The scenario, which names the files below.
     pub scenario: String,
-    /// Profiles and feeds.
+    /// What the scenario names: profiles, feeds, curves, traces, prices.
     pub files: Vec<BundledFile>,
     /// What is missing, or should be looked at before the bundle is given away; for people.
     pub notes: Vec<String>,
@@ -75,7 +89,9 @@ fn readme(record: &RunRecord, attached: &Attached) -> String {
     let _ = write!(
         out,
         "Install Plimsoll {plimsoll}. The seed {seed} stands in the scenario, so that due times and sizes are the same.\n\n    \
-         tar xzf BUNDLE.tar.gz\n    cd {}\n    plimsoll check scenario.yaml\n    plimsoll run scenario.yaml\n\n",
+         plimsoll check BUNDLE.tar.gz\n    plimsoll run BUNDLE.tar.gz\n\n\
+         Or unpack it, and change what you like:\n\n    \
+         tar xzf BUNDLE.tar.gz\n    cd {}\n    sha256sum -c SHA256SUMS\n    plimsoll run scenario.yaml\n\n",
         folder(record)
     );
     if let Some(profile) = platform.get("profile") {

@@ -1,4 +1,4 @@
-//! How a rate changes with the time of day.
+//! The hours of the day that a capture shows.
 
 use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
@@ -8,8 +8,6 @@ const HOUR: i64 = 3_600_000_000_000;
 const SHORTEST: i64 = 2;
 /// Less of an hour says nothing of it.
 const LEAST: i64 = HOUR / 4;
-/// Rates that differ less are the same, whatever a test says.
-const DIFFERENT: f64 = 1.2;
 
 /// An hour of the day (UTC), or of the capture, and how it was observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,30 +57,6 @@ pub(super) fn counts(hours: &[Hour], counted: impl Iterator<Item = (i64, u64)>) 
     hours.iter().map(|hour| by_hour[usize::from(hour.of_day)]).collect()
 }
 
-/// Whether the rates differ by more than chance: the counts against an equal rate, by chi-squared, where their variance is so many
-/// times that of a Poisson process (Fisher's index of dispersion).
-pub(super) fn differ(hours: &[Hour], counts: &[u64], dispersion: f64) -> bool {
-    let (seconds, messages): (f64, u64) = (hours.iter().map(|hour| hour.seconds).sum(), counts.iter().sum());
-    if hours.len() < 2 || messages == 0 {
-        return false;
-    }
-    let rate = messages as f64 / seconds;
-    let chi: f64 = hours
-        .iter()
-        .zip(counts)
-        .map(|(hour, &count)| (count as f64 - rate * hour.seconds).powi(2) / (rate * hour.seconds))
-        .sum();
-    let rates: Vec<f64> =
-        hours.iter().zip(counts).map(|(hour, &count)| count as f64 / hour.seconds).collect();
-    let (least, most) =
-        rates.iter().fold((f64::MAX, 0.0_f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
-    let freedom = (hours.len() - 1) as f64;
-    // The 1 % point, by Wilson and Hilferty.
-    let third = 2.0 / (9.0 * freedom);
-    let point = freedom * (1.0 - third + 2.326 * third.sqrt()).powi(3);
-    chi > point * dispersion.max(0.05) && most > DIFFERENT * least
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,12 +73,8 @@ mod tests {
     }
 
     #[test]
-    fn equal_rates_do_not_differ_and_others_do() {
+    fn counts_of_all_days_are_those_of_the_hours() {
         let hours: Vec<Hour> = (0..4).map(|of_day| Hour { of_day, seconds: 3_600.0 }).collect();
-        assert!(!differ(&hours, &[1_000, 1_020, 980, 1_010], 1.0));
-        assert!(differ(&hours, &[1_000, 1_500, 980, 1_010], 1.0));
-        assert!(!differ(&hours, &[1_000, 1_500, 980, 1_010], 100.0), "bursts explain it");
-        assert!(!differ(&hours, &[0, 0, 0, 0], 1.0));
         assert_eq!(counts(&hours, [(24, 3), (1, 2), (49, 5)].into_iter()), [3, 7, 0, 0]);
     }
 }

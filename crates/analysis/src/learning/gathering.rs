@@ -42,15 +42,22 @@ pub(super) struct Source {
     pub client: u32,
     pub method: &'static str,
     pub target: String,
+    /// Kafka's topic, within which the target is a key, or what stands before the levels of an address of AMQP 1.0.
+    pub topic: String,
     pub qos: u8,
     pub retained: bool,
 }
 
 impl Source {
+    /// Whether the capture does not show where it publishes. Of Kafka, records without a key are like that, and known by their topic.
+    pub fn is_unknown(&self) -> bool {
+        self.target.is_empty() && self.service.protocol != WireProtocol::Kafka
+    }
+
     /// The target as levels between slashes.
     pub fn levels(&self) -> String {
         match self.service.protocol {
-            WireProtocol::Nats | WireProtocol::Amqp => self.target.replace('.', "/"),
+            WireProtocol::Nats | WireProtocol::Amqp | WireProtocol::Amqp1 => self.target.replace('.', "/"),
             _ => self.target.clone(),
         }
     }
@@ -113,7 +120,14 @@ pub struct Gathering {
 
 /// Whether a client of it keeps its connection, so that a connection is a client.
 pub(super) fn is_session(protocol: WireProtocol) -> bool {
-    matches!(protocol, WireProtocol::Mqtt | WireProtocol::Nats | WireProtocol::Amqp)
+    matches!(
+        protocol,
+        WireProtocol::Mqtt
+            | WireProtocol::Nats
+            | WireProtocol::Amqp
+            | WireProtocol::Amqp1
+            | WireProtocol::Kafka
+    )
 }
 
 impl Gathering {
@@ -135,6 +149,7 @@ impl Gathering {
                     client,
                     method: publish.method,
                     target: publish.target,
+                    topic: publish.topic,
                     qos: publish.qos,
                     retained: publish.retained,
                 };

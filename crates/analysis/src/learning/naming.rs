@@ -9,6 +9,9 @@ const SHARED: usize = 3;
 const LONGEST: usize = 32;
 const TOKEN: usize = 16;
 
+/// What brokers have before addresses of AMQP 1.0.
+const PREFIXES: [&str; 4] = ["/topic/", "/queue/", "/amq/queue/", "/exchange/amq.topic/"];
+
 /// What stands for names, the same for the same.
 #[derive(Debug)]
 pub(super) struct Names {
@@ -92,6 +95,17 @@ impl Names {
             level => self.alias(level),
         };
         filter.split('/').map(level).collect::<Vec<_>>().join("/")
+    }
+
+    /// What stands before the levels of an address of AMQP 1.0: the words of brokers, and others only where names are kept.
+    pub fn prefix(&self, prefix: &str) -> Option<String> {
+        (!prefix.is_empty() && (self.keep || PREFIXES.contains(&prefix))).then(|| prefix.to_owned())
+    }
+
+    /// A topic of Kafka that can be named: in a run without it, one is made for the run.
+    pub fn topic(&self, topic: &str) -> Option<String> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        (self.keep && !topic.is_empty() && topic.chars().all(fits)).then(|| topic.to_owned())
     }
 
     /// How many names have another in their place.

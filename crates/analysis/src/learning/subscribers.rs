@@ -1,8 +1,8 @@
 //! Who receives: clients that subscribe and publish nothing, and the filters of most of them.
 
-use super::Described;
-use super::gathering::Gathering;
+use super::gathering::{Gathering, is_session};
 use super::naming::Names;
+use super::population::Described;
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::wire::WireProtocol;
 #[cfg(feature = "schema")]
@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct LearnedSubscribers {
     /// How many.
     pub count: u32,
+    /// What they speak; null where nothing shows their filters.
+    pub protocol: Option<String>,
     /// Their filters; empty where the capture does not show them.
     pub filters: Vec<String>,
     /// The QoS that they ask for; null where the protocol has none, or the capture does not show it.
@@ -24,8 +26,8 @@ pub struct LearnedSubscribers {
     pub deliveries_per_message: f64,
 }
 
-/// Filters with their QoS, by the clients that have them.
-type Groups = BTreeMap<(Vec<String>, Option<u8>), u32>;
+/// What is spoken and filters with their QoS, by how many clients have them.
+type Groups = BTreeMap<(WireProtocol, Vec<String>, Option<u8>), u32>;
 
 /// Learns them. Groups beside the largest, and devices that subscribe, are noted.
 pub(super) fn learn(
@@ -39,6 +41,8 @@ pub(super) fn learn(
     let (mut unseen, mut both, mut received, mut single, mut idle, mut sharing) =
         (0, 0_u32, 0_u64, 0_u32, 0_u32, 0_u32);
     let published = published(gathered);
+    let has_records =
+        gathered.sources.iter().any(|(source, _)| source.service.protocol == WireProtocol::Kafka);
     for client in &gathered.clients {
         received += client.received;
         let subscribes = !client.filters.is_empty() || client.received > 0;
@@ -47,7 +51,8 @@ pub(super) fn learn(
         } else if client.filters.is_empty() {
             unseen += u32::from(client.received > 0);
         } else {
-            let dotted = client.service.protocol != WireProtocol::Mqtt;
+            let protocol = client.service.protocol;
+            let dotted = protocol != WireProtocol::Mqtt;
             let useful: Vec<String> = client
                 .filters
                 .iter()
@@ -55,7 +60,11 @@ pub(super) fn learn(
                 .map(|filter| {
                     topic::shared(&filter).map_or(filter.as_str(), |shared| shared.filter).to_owned()
                 })
-                .filter(|filter| published.iter().any(|target| topic::matches(filter, target)))
+                // A consumer of Kafka gets all keys, and records without one.
+                .filter(|filter| {
+                    protocol == WireProtocol::Kafka && has_records
+                        || published.iter().any(|target| topic::matches(filter, target))
+                })
                 .collect();
             sharing += u32::from(client.filters.iter().any(|(filter, _)| topic::shared(filter).is_some()));
             if useful.is_empty() {
@@ -65,7 +74,7 @@ pub(super) fn learn(
             } else {
                 let qos = (!dotted).then(|| client.filters.iter().map(|(_, qos)| *qos).max()).flatten();
                 let filters: BTreeSet<String> = useful.iter().map(|filter| names.filter(filter)).collect();
-                *groups.entry((filters.into_iter().collect(), qos)).or_default() += 1;
+                *groups.entry((protocol, filters.into_iter().collect(), qos)).or_default() += 1;
             }
         }
     }
@@ -88,10 +97,11 @@ pub(super) fn learn(
     if single > 0 {
         notes.push(format!("clients that subscribe to topics of single devices are left out: {single}"));
     }
-    let largest = groups.iter().max_by_key(|((filters, _), count)| (**count, std::cmp::Reverse(filters)));
-    let Some(((filters, qos), &count)) = largest else {
+    let largest = groups.iter().max_by_key(|((_, filters, _), count)| (**count, std::cmp::Reverse(filters)));
+    let Some(((protocol, filters, qos), &count)) = largest else {
         return (unseen > 0).then_some(LearnedSubscribers {
             count: unseen,
+            protocol: None,
             filters: Vec::new(),
             qos: None,
             deliveries_per_message,
@@ -108,13 +118,27 @@ pub(super) fn learn(
             "clients that receive by filters which the capture does not show are left out: {unseen}"
         ));
     }
-    Some(LearnedSubscribers { count, filters: filters.clone(), qos: *qos, deliveries_per_message })
+    let mut filters = filters.clone();
+    if *protocol == WireProtocol::Amqp1 && filters.len() > 1 {
+        notes.push(format!(
+            "a subscriber has one address over AMQP 1.0: of {} the first is taken",
+            filters.len()
+        ));
+        filters.truncate(1);
+    }
+    Some(LearnedSubscribers {
+        count,
+        protocol: Some(protocol.name().to_owned()),
+        filters,
+        qos: *qos,
+        deliveries_per_message,
+    })
 }
 
 /// Topics to which anybody publishes, as levels.
 fn published(gathered: &Gathering) -> BTreeSet<String> {
     let sources = gathered.sources.iter().map(|(source, _)| source);
-    let topics = sources.filter(|source| super::is_session(source.service.protocol));
+    let topics = sources.filter(|source| is_session(source.service.protocol));
     topics.map(|source| source.levels()).collect()
 }
 

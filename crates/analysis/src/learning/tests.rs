@@ -1,13 +1,14 @@
 //! Traffic with known properties, as a capture would tell of it.
 
 use super::*;
-use plimsoll_capture::action::{Action, ClientAction, Connect, Publish};
+use plimsoll_capture::action::{Action, ActionCarrier, ClientAction, Connect, Publish};
 use plimsoll_capture::component::Party;
 use plimsoll_capture::observations::ConversationId;
 use plimsoll_capture::packet::Endpoint;
 use plimsoll_capture::table::Located;
 use plimsoll_model::Nanos;
-use plimsoll_stats::distribution::random;
+use plimsoll_model::wire::WireProtocol;
+use plimsoll_stats::distribution::{InterArrival, random};
 use std::net::SocketAddr;
 
 fn end(text: &str) -> Endpoint {
@@ -50,12 +51,12 @@ impl Traffic {
         self.act(
             seconds,
             client,
-            Action::Publish(Publish { method, target, qos: 1, retained: false, bytes }),
+            Action::Publish(Publish { method, target, qos: 1, bytes, ..Publish::default() }),
         );
     }
 
     fn learned(&self) -> Learned {
-        learn(&self.gathered, &Wishes { keep_names: false, times: 1.0 })
+        learn(&self.gathered, &Wishes { keep_names: false, times: 1.0, traces: Traces::Never })
     }
 }
 
@@ -147,6 +148,38 @@ fn requests_have_devices_by_path_connection_or_host() {
     assert_eq!(http(&|number| format!("/in/{number}"), &few), ("/in/{sequence}".into(), 5, "connection"));
 }
 
+/// Keys are targets, a topic divides populations, and a record without a key is no unknown one.
+#[test]
+fn records_are_learned_by_topic_and_key() {
+    let mut traffic = Traffic::of(WireProtocol::Kafka);
+    for number in 0..300_u32 {
+        let produce = |topic: &str, target: String, bytes| {
+            let (method, topic) = ("PRODUCE", topic.to_owned());
+            Action::Publish(Publish { method, target, topic, qos: 2, bytes, ..Publish::default() })
+        };
+        let at = f64::from(number);
+        traffic.act(at, "10.0.1.1:4000", produce("readings", format!("meter-{}", number % 10), 40));
+        traffic.act(at + 0.5, "10.0.1.2:4000", produce("events", String::new(), 90));
+    }
+    traffic.act(1.0, "10.0.3.1:4000", Action::Subscribe { filter: "#".into(), qos: 1 });
+    traffic.act(1.0, "10.0.3.1:4000", Action::Receive);
+    for keep_names in [false, true] {
+        let learned = learn(&traffic.gathered, &Wishes { keep_names, times: 1.0, traces: Traces::Never });
+        let mut populations = learned.populations.clone();
+        populations.sort_by_key(|population| population.sizes.max);
+        let [readings, events] = populations.as_slice() else { panic!("{learned:?}") };
+        assert_eq!((readings.target.as_str(), readings.devices, readings.qos), ("{device}", 10, 2));
+        assert_eq!((events.target.as_str(), events.devices, events.device_by), ("{device}", 1, "client"));
+        assert!(events.notes.iter().any(|note| note.contains("the records have no key")), "{events:?}");
+        assert_eq!(readings.service.scheme, "kafka");
+        let topics = [readings, events].map(|population| population.topic.as_deref());
+        assert_eq!(topics, if keep_names { [Some("readings"), Some("events")] } else { [None; 2] });
+        let subscribers = learned.subscribers.unwrap();
+        assert_eq!((subscribers.count, subscribers.protocol.as_deref()), (1, Some("kafka")));
+        assert_eq!(subscribers.filters, ["#"]);
+    }
+}
+
 #[test]
 fn a_day_is_learned_hour_by_hour() {
     let mut traffic = Traffic::of(WireProtocol::Mqtt);
@@ -163,6 +196,77 @@ fn a_day_is_learned_hour_by_hour() {
     assert_eq!(learned.hours, [0, 1, 2]);
     let rates: Vec<f64> = learned.populations[0].hourly.iter().map(|rate| (rate * 36.0).round()).collect();
     assert_eq!(rates, [1.0, 2.0, 3.0]);
+    let points: Vec<(f64, f64)> =
+        learned.curve.iter().map(|point| (point.at / 3_600.0, (point.rate * 36.0).round())).collect();
+    assert_eq!(points, [(0.0, 1.0), (0.5, 1.0), (1.5, 2.0), (2.5, 3.0), (3.0, 3.0)]);
+}
+
+/// A rush within minutes is followed, and the law is that of the messages within it; where the mix changes, nothing can be followed.
+#[test]
+fn a_rush_is_learned_from_a_short_capture() {
+    let traffic = |rise: &dyn Fn(u32) -> f64| {
+        let mut traffic = Traffic::of(WireProtocol::Mqtt);
+        let mut random = random(4, &[]);
+        for (number, topic) in [(1, "a/b"), (2, "c/d/e")] {
+            let mut at = 0.0;
+            while at < 80.0 {
+                let rate = 20.0 * (1.0 + rise(number) * at / 80.0);
+                at += InterArrival::Exponential.sample(&mut random) / rate;
+                traffic.publish(at, &format!("10.0.1.{number}:4000"), topic, 20);
+            }
+        }
+        traffic.learned()
+    };
+    let rush = traffic(&|_| 4.0);
+    let (first, last) = (rush.curve[0].rate, rush.curve[9].rate);
+    assert!((40.0..60.0).contains(&first) && (170.0..210.0).contains(&last), "{:?}", rush.curve);
+    assert!(rush.hours.is_empty() && rush.notes.iter().any(|note| note.contains("the load follows them")));
+    assert!(
+        rush.populations.iter().all(|own| own.arrivals.law == "poisson" && own.arrivals.fits),
+        "{rush:?}"
+    );
+    assert!(traffic(&|_| 0.0).curve.is_empty());
+    let apart = traffic(&|number| if number == 1 { 4.0 } else { 0.0 });
+    assert!(apart.curve.is_empty(), "{apart:?}");
+    let told = |own: &LearnedPopulation| own.notes.iter().any(|note| note.contains("in the first half"));
+    assert!(apart.populations.iter().any(told), "{apart:?}");
+}
+
+/// Bursts of a length that no law has: their times are kept, or all times are.
+#[test]
+fn times_that_no_law_explains_are_kept() {
+    let mut traffic = Traffic::of(WireProtocol::Mqtt);
+    let mut random = random(9, &[]);
+    let mut at = 0.0;
+    for burst in 0..60_u32 {
+        for number in 0..10_u32 {
+            at += 0.01 + 0.001 * random.fraction();
+            let device = number % 2;
+            traffic.publish(at, &format!("10.0.1.{device}:4000"), &format!("t/dev{device}"), 20);
+        }
+        at += if burst % 2 == 0 { 1.0 } else { 2.0 };
+    }
+    for number in 0..400 {
+        traffic.publish(0.25 * f64::from(number) + 0.1, "10.0.2.1:4000", "even", 900);
+    }
+    let learned = |traces| learn(&traffic.gathered, &Wishes { keep_names: false, times: 1.0, traces });
+    let never = learned(Traces::Never);
+    assert!(never.rows.is_empty() && never.populations.iter().all(|own| own.trace.is_none()));
+    let some = learned(Traces::Unexplained);
+    let bursts = some.populations.iter().position(|own| own.devices == 2).unwrap();
+    let population = &some.populations[bursts];
+    assert!(!population.arrivals.fits, "{population:?}");
+    let trace = population.trace.unwrap();
+    assert_eq!((trace.messages, some.rows.len()), (600, 600));
+    assert!(some.rows.iter().all(|row| row.population == bursts && row.device < 2));
+    assert_eq!(some.rows[0].at, Nanos::ZERO);
+    let last = some.rows[599].at.as_secs_f64();
+    assert!((trace.length / last - 600.0 / 599.0).abs() < 1e-6, "{trace:?} {last}");
+    assert!((trace.rate - 599.0 / last).abs() < 1e-4 * trace.rate, "{trace:?} {last}");
+    assert!(population.notes.iter().any(|note| note.contains("has the exact times")), "{population:?}");
+    let all = learned(Traces::All);
+    assert_eq!(all.rows.len(), 1_000);
+    assert!(all.populations.iter().all(|own| own.trace.is_some()) && all.rows.is_sorted());
 }
 
 #[test]
@@ -182,7 +286,8 @@ fn names_do_not_stand_in_what_is_learned() {
 
 #[test]
 fn nothing_teaches_nothing() {
-    let learned = learn(&Gathering::default(), &Wishes { keep_names: false, times: 1.0 });
+    let learned =
+        learn(&Gathering::default(), &Wishes { keep_names: false, times: 1.0, traces: Traces::Never });
     assert!(learned.populations.is_empty() && learned.subscribers.is_none());
     assert_eq!(learned.messages, 0);
     let mut once = Traffic::of(WireProtocol::Coap);
@@ -213,8 +318,16 @@ fn any_actions_at_all_can_be_learned_from() {
     let config = ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() };
     let actions = prop::collection::vec(action, 0..120);
     proptest::test_runner::TestRunner::new(config)
-        .run(&(actions, any::<bool>(), 0..4_usize), |(actions, keep_names, protocol)| {
-            let protocols = [WireProtocol::Mqtt, WireProtocol::Http, WireProtocol::Coap, WireProtocol::Nats];
+        .run(&(actions, any::<bool>(), 0..6_usize, 0..3_usize), |(actions, keep_names, protocol, traces)| {
+            let protocols = [
+                WireProtocol::Mqtt,
+                WireProtocol::Http,
+                WireProtocol::Coap,
+                WireProtocol::Nats,
+                WireProtocol::Kafka,
+                WireProtocol::Http2,
+            ];
+            let traces = [Traces::Never, Traces::Unexplained, Traces::All][traces];
             let mut traffic = Traffic::of(protocols[protocol]);
             for (kind, at, client, target, bytes, qos) in actions {
                 let end = format!("10.0.1.{client}:4000");
@@ -227,12 +340,17 @@ fn any_actions_at_all_can_be_learned_from() {
                     _ => traffic.publish(seconds, &end, &target, bytes),
                 }
             }
-            let learned = learn(&traffic.gathered, &Wishes { keep_names, times: 2.0 });
+            let learned = learn(&traffic.gathered, &Wishes { keep_names, times: 2.0, traces });
             for population in &learned.populations {
                 let [lo, hi] = population.rate_interval;
                 prop_assert!(population.rate.is_finite() && lo <= population.rate && population.rate <= hi);
                 prop_assert!(population.devices >= 1 && population.sizes.min <= population.sizes.max);
+                let trace = population.trace.map_or((1.0, 1.0), |trace| (trace.rate, trace.length));
+                prop_assert!(trace.0 > 0.0 && trace.1 > 0.0 && trace.1.is_finite());
             }
+            let known = |row: &TraceRow| row.device < learned.populations[row.population].devices;
+            prop_assert!(learned.rows.iter().all(known) && learned.rows.is_sorted());
+            prop_assert!(learned.curve.iter().all(|point| point.rate.is_finite() && point.at.is_finite()));
             Ok(())
         })
         .unwrap();

@@ -6,6 +6,7 @@ use crate::side::Side;
 use plimsoll_model::wire::{Label, WireProtocol};
 
 mod amqp;
+mod amqp1;
 mod coap;
 mod http;
 mod http2;
@@ -24,6 +25,7 @@ static ENTRIES: &[&Entry] = &[
     &http2::ENTRY,
     &mongodb::ENTRY,
     &amqp::ENTRY,
+    &amqp1::ENTRY,
     &nats::ENTRY,
     &http::ENTRY,
     &postgres::ENTRY,

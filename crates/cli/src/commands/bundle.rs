@@ -7,15 +7,19 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::{complain, file, say};
 use clap::Args;
-use flate2::Compression;
-use flate2::GzBuilder;
 use plimsoll_model::record::RunRecord;
-use plimsoll_report::bundle::{Attached, BundledFile, files, folder};
-use std::io::{self, Write};
+use plimsoll_report::bundle::{Attached, BundledFile, OWN, files, folder};
+use plimsoll_runner::bundle::{Bundle as Opened, inner, pack};
+use plimsoll_runner::resume::fingerprint;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 /// Rights of a bundle: it may hold what only its owner may see.
 const RIGHTS: u32 = 0o600;
+/// What keys and certificates begin with (RFC 7468).
+const PEM: &str = "-----BEGIN ";
 /// Words beside which a secret may stand in a text.
 const SECRETIVE: [&str; 6] = ["password", "passwd", "secret", "authorization", "api_key", "apikey"];
 
@@ -24,13 +28,15 @@ const SECRETIVE: [&str; 6] = ["password", "passwd", "secret", "authorization", "
 #[command(after_help = "Examples:
   plimsoll bundle last
   plimsoll bundle mqtt-baseline --out paper.tar.gz
+  plimsoll run paper.tar.gz
 
-The file has the scenario, its profile and its feeds. It has the summary, the
-report, and tables of the figures. It has the seed, versions, facts about the
-host, a text on methods for a paper, and instructions. It is a tar archive
-packed with gzip, and only its owner may read it. Secrets of the scenario are
-left out. If a profile or feed has words such as `password`, a note says so:
-look at it before you give the file away.")]
+The file has the scenario, its profile, and the files that it names, such as
+feeds, curves and traces. It has the summary, the report, and tables of the
+figures. It has the seed, versions, facts about the host, a text on methods for
+a paper, digests of all files, and instructions. It is a tar archive packed with
+gzip, and only its owner may read it. Secrets of the scenario are left out. If a
+profile or feed has words such as `password`, a note says so: look at it before
+you give the file away.")]
 pub struct Bundle {
     #[command(flatten)]
     run: StoredRun,
@@ -51,8 +57,9 @@ impl Bundle {
         let summary = plimsoll_analysis::summarize(&record);
         let attached = attached(&record);
         let files = files(&record, &summary, &self.run.series(&record)?, &attached);
+        let named = files.iter().map(|file| (file.name.as_str(), file.text.as_str()));
         let packed =
-            packed(&files, &folder, begun(&record)).map_err(|error| Failure::unwritable(&out, &error))?;
+            pack(named, &folder, begun(&record)).map_err(|error| Failure::unwritable(&out, &error))?;
         outputs::write_private(&out, &packed, RIGHTS)?;
         for note in &attached.notes {
             complain(note);
@@ -60,23 +67,6 @@ impl Bundle {
         say(&format!("bundle: {} ({} files)\n", out.display(), files.len()));
         Ok(exit_code::MET)
     }
-}
-
-/// The archive. Equal runs give equal bytes: times are that of the run, and owners are nobody's.
-fn packed(files: &[BundledFile], folder: &str, begun: u64) -> io::Result<Vec<u8>> {
-    let packing = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
-    let mut archive = tar::Builder::new(packing);
-    for file in files {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(file.text.len() as u64);
-        header.set_mode(0o644);
-        header.set_mtime(begun);
-        header.set_entry_type(tar::EntryType::Regular);
-        archive.append_data(&mut header, format!("{folder}/{}", file.name), file.text.as_bytes())?;
-    }
-    let mut packing = archive.into_inner()?;
-    packing.flush()?;
-    packing.finish()
 }
 
 /// When the run began, seconds since 1970.
@@ -88,28 +78,24 @@ fn begun(record: &RunRecord) -> u64 {
 /// The scenario with the files that it names, as far as they are there and may be given away. A line of the stored scenario has one
 /// key, since Plimsoll wrote it.
 fn attached(record: &RunRecord) -> Attached {
-    let mut attached = Attached::default();
-    let places = places(record);
+    let mut attaching = Attaching::of(record);
     let mut before = String::new();
-    let mut first_profile = true;
+    let mut scenario = String::new();
+    let mut private = BTreeSet::new();
     for line in record.scenario.lines() {
         let (key, value) = key_and_value(line);
-        let is_feed = key == "file" && before == "feed";
-        let is_profile = key == "profile" && (value.contains('/') || value.ends_with(".yaml"));
-        let written = if is_profile && std::mem::take(&mut first_profile) {
-            note_secrets(&mut attached, &value, &record.provenance.profile);
-            Some("./profile.yaml".to_owned())
-        } else if is_feed || is_profile {
-            attach(&mut attached, &value, if is_feed { "feeds" } else { "profiles" }, &places)
-        } else {
-            if is_file(&key, &before) && !value.is_empty() {
-                attached.notes.push(format!(
-                    "the scenario names `{value}` ({before}.{key}), which is not in the bundle: put it where the scenario is"
-                ));
-            }
-            None
+        let is_private = is_private(&key, &before) && !value.is_empty();
+        if is_private {
+            attaching.attached.notes.push(format!(
+                "the scenario names `{value}` ({before}.{key}), which is not in the bundle: put it where the scenario is"
+            ));
+            private.insert(value.clone());
+        }
+        let written = match names_input(&key, &before, &value, record) && !is_private {
+            true => attaching.attach(&value),
+            false => None,
         };
-        attached.scenario += &match written {
+        scenario += &match written {
             Some(name) => {
                 let name = serde_json::Value::from(name);
                 format!("{}{name}\n", &line[..line.len() - raw_value(line).len()])
@@ -120,10 +106,32 @@ fn attached(record: &RunRecord) -> Attached {
             before = key;
         }
     }
-    if first_profile {
-        note_secrets(&mut attached, "the profile", &record.provenance.profile);
+    // What a profile names stands in no line of the scenario.
+    for path in record.provenance.inputs.keys().filter(|path| !private.contains(*path)) {
+        attaching.attach(path);
     }
-    attached
+    if !attaching.has_profile {
+        attaching.note_secrets("the profile", &record.provenance.profile);
+    }
+    Attached { scenario, ..attaching.attached }
+}
+
+/// Whether a line names a file that the run has read. Runs of earlier versions do not say what they read.
+fn names_input(key: &str, above: &str, value: &str, record: &RunRecord) -> bool {
+    let of_file = key == "file" && matches!(above, "feed" | "curve" | "trace" | "prices");
+    let may_be = matches!(key, "file" | "profile" | "by");
+    of_file || is_profile(key, value) || may_be && record.provenance.inputs.contains_key(value)
+}
+
+fn is_profile(key: &str, value: &str) -> bool {
+    key == "profile" && (value.contains('/') || value.ends_with(".yaml"))
+}
+
+/// The bundle out of which a run was made, where it was.
+fn origin(record: &RunRecord) -> Option<Opened> {
+    let named = |argument: &&String| argument.ends_with(".gz") && Path::new(argument.as_str()).is_file();
+    let file = File::open(record.provenance.command.iter().find(named)?).ok()?;
+    Opened::open(BufReader::new(file)).ok()
 }
 
 /// Where the files of a scenario may be: in the folder of its file, as the command line named it, or here.
@@ -134,7 +142,7 @@ pub(super) fn places(record: &RunRecord) -> Vec<PathBuf> {
 }
 
 /// Keys of files that are keys, certificates, or the user's own to bring along.
-fn is_file(key: &str, above: &str) -> bool {
+fn is_private(key: &str, above: &str) -> bool {
     matches!(
         (above, key),
         ("tls", "ca" | "certificate" | "key" | "subscriber_certificate" | "subscriber_key")
@@ -158,37 +166,99 @@ fn raw_value(line: &str) -> &str {
     line.split_once(':').map_or("", |(_, value)| value.trim())
 }
 
-/// Reads a file of the scenario into that folder; what the scenario calls it then.
-fn attach(attached: &mut Attached, path: &str, folder: &str, places: &[PathBuf]) -> Option<String> {
-    let found = places.iter().find_map(|place| read_named(&place.join(path)).ok());
-    let Some(text) = found else {
-        attached
-            .notes
-            .push(format!("the scenario names `{path}`, which was not found: put it where the scenario is"));
-        return None;
-    };
-    note_secrets(attached, path, &text);
-    let own = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned())?;
-    let mut name = format!("{folder}/{own}");
-    // Two files of one name stand beside each other.
-    let number = attached.files.iter().filter(|file| file.name.ends_with(&own)).count();
-    if let Some(same) = attached.files.iter().find(|file| file.name == name) {
-        if same.text == text {
-            return Some(format!("./{name}"));
-        }
-        name = format!("{folder}/{number}-{own}");
-    }
-    attached.files.push(BundledFile { name: name.clone(), text });
-    Some(format!("./{name}"))
+/// Brings the files of a scenario into a bundle. Those in the scenario's folder keep their names, so that the scenario of the bundle is
+/// the one that was run.
+struct Attaching<'a> {
+    record: &'a RunRecord,
+    places: Vec<PathBuf>,
+    origin: Option<Opened>,
+    attached: Attached,
+    /// What files are called in the bundle, by what the scenario calls them; `None` for those that were not found.
+    names: BTreeMap<String, Option<String>>,
+    /// Folders outside that of the scenario, in the order in which they are met.
+    outside: Vec<PathBuf>,
+    /// Whether the scenario names a file as its profile.
+    has_profile: bool,
 }
 
-/// Notes a text that may hold a secret.
-fn note_secrets(attached: &mut Attached, name: &str, text: &str) {
-    let lower = text.to_lowercase();
-    if let Some(word) = SECRETIVE.iter().find(|word| lower.contains(**word)) {
-        attached.notes.push(format!(
-            "{name} has the word `{word}`: see whether a secret stands there before you give the bundle away"
-        ));
+impl Attaching<'_> {
+    fn of(record: &RunRecord) -> Attaching<'_> {
+        Attaching {
+            record,
+            places: places(record),
+            origin: origin(record),
+            attached: Attached::default(),
+            names: BTreeMap::new(),
+            outside: Vec::new(),
+            has_profile: false,
+        }
+    }
+
+    /// Brings a file along; what the scenario calls it then, where that is another name.
+    fn attach(&mut self, path: &str) -> Option<String> {
+        let name = match self.names.get(path) {
+            Some(known) => known.clone(),
+            None => {
+                // Keys and certificates are their owner's to bring along.
+                let text = self.text(path).filter(|text| !text.contains(PEM));
+                let name = text.map(|text| {
+                    self.note_secrets(path, &text);
+                    let name = self.name(path);
+                    self.attached.files.push(BundledFile { name: name.clone(), text });
+                    name
+                });
+                self.names.insert(path.to_owned(), name.clone());
+                name
+            }
+        }?;
+        (inner(Path::new(path)).as_ref() != Some(&name)).then(|| format!("./{name}"))
+    }
+
+    /// What a file holds. The profile is as it was for the run, also where its file is another one now.
+    fn text(&mut self, path: &str) -> Option<String> {
+        let own = self.origin.as_ref().and_then(|origin| origin.file(path)).map(str::to_owned);
+        let found = own.or_else(|| self.places.iter().find_map(|place| read_named(&place.join(path)).ok()));
+        let then = self.record.provenance.inputs.get(path);
+        let is_first_profile = is_profile("profile", path) && !std::mem::replace(&mut self.has_profile, true);
+        if is_first_profile && found.as_ref().is_none_or(|text| Some(&fingerprint(text)) != then) {
+            return Some(self.record.provenance.profile.clone());
+        }
+        let notes = &mut self.attached.notes;
+        match (&found, then) {
+            (None, _) => notes.push(format!(
+                "the scenario names `{path}`, which was not found: put it where the scenario is"
+            )),
+            (Some(text), Some(then)) if fingerprint(text) != *then => notes.push(format!(
+                "`{path}` is another file than the run has read: it was {then}, and is {} now",
+                fingerprint(text)
+            )),
+            (Some(_), _) => {}
+        }
+        found
+    }
+
+    /// What a file is called in the bundle.
+    fn name(&mut self, path: &str) -> String {
+        if let Some(name) = inner(Path::new(path)).filter(|name| !OWN.contains(&name.as_str())) {
+            return name;
+        }
+        let folder = Path::new(path).parent().map(Path::to_owned).unwrap_or_default();
+        let place = self.outside.iter().position(|known| *known == folder).unwrap_or_else(|| {
+            self.outside.push(folder);
+            self.outside.len() - 1
+        });
+        let own = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+        format!("files/{}/{}", place + 1, own.unwrap_or_default())
+    }
+
+    /// Notes a text that may hold a secret.
+    fn note_secrets(&mut self, name: &str, text: &str) {
+        let lower = text.to_lowercase();
+        if let Some(word) = SECRETIVE.iter().find(|word| lower.contains(**word)) {
+            self.attached.notes.push(format!(
+                "{name} has the word `{word}`: see whether a secret stands there before you give the bundle away"
+            ));
+        }
     }
 }
 
@@ -209,16 +279,35 @@ mod tests {
     }
 
     #[test]
-    fn the_same_files_give_the_same_bytes() {
-        let files = [BundledFile { name: "README.md".into(), text: "x".repeat(1_000) }];
-        let once = packed(&files, "run-1", 5).unwrap();
-        assert_eq!(once, packed(&files, "run-1", 5).unwrap());
-        let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(once.as_slice()));
-        let names: Vec<String> = archive
-            .entries()
-            .unwrap()
-            .map(|entry| entry.unwrap().path().unwrap().to_string_lossy().into_owned())
-            .collect();
-        assert_eq!(names, ["run-1/README.md"]);
+    fn files_in_the_folder_keep_their_names_and_others_get_one() {
+        let record = RunRecord::default();
+        let mut attaching = Attaching::of(&record);
+        for (path, name) in [
+            ("rows.csv", "rows.csv"),
+            ("./data/rows.csv", "data/rows.csv"),
+            ("../rows.csv", "files/1/rows.csv"),
+            ("/home/me/own.yaml", "files/2/own.yaml"),
+            ("/home/me/broker.conf", "files/2/broker.conf"),
+            ("levels.csv", "files/3/levels.csv"),
+        ] {
+            assert_eq!(attaching.name(path), name);
+        }
+    }
+
+    #[test]
+    fn lines_that_name_files_are_known() {
+        let mut record = RunRecord::default();
+        record.provenance.inputs.insert("plain.yaml".into(), "x".into());
+        for (key, above, value, names) in [
+            ("file", "trace", "day.csv", true),
+            ("file", "curve", "day.csv", true),
+            ("profile", "platform", "./own.yaml", true),
+            ("profile", "platform", "embedded", false),
+            ("by", "balancers", "plain.yaml", true),
+            ("name", "", "plain.yaml", false),
+            ("file", "compose", "compose.yaml", false),
+        ] {
+            assert_eq!(names_input(key, above, value, &record), names, "{above}.{key}: {value}");
+        }
     }
 }

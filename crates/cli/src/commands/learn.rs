@@ -8,11 +8,11 @@ use crate::interrupt::stop_flag;
 use crate::output::{complain, file, say};
 use crate::progress::ReadingProgress;
 use clap::Args;
-use plimsoll_analysis::learning::Wishes;
+use plimsoll_analysis::learning::{Traces, Wishes};
 use plimsoll_capture::tls::keys::Keys;
 use plimsoll_report::learned as render;
 use plimsoll_runner::learning::Learning;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -21,14 +21,16 @@ use std::sync::atomic::Ordering;
 #[command(after_help = "Examples:
   plimsoll learn production.pcap --out learned.yaml
   plimsoll learn monday.pcapng tuesday.pcapng --times 3 --out threefold.yaml
+  plimsoll learn incident.pcap --trace --out incident.yaml
   plimsoll run learned.yaml --set platform.address=mqtt://127.0.0.1:1883
 
 Reads what `plimsoll dissect` reads. It learns from what clients publish over
-MQTT, NATS and AMQP, and send by POST, PUT and PATCH over HTTP/1.1 and CoAP. It
-finds populations, devices, rates, laws of arrivals, sizes, topics or paths,
-QoS, subscribers, and the shape of the day. Contents are never copied, and names
-that few devices share are replaced. What a scenario cannot say stands in its
-comments.
+MQTT, NATS, AMQP and Kafka, and send by POST, PUT and PATCH over HTTP and CoAP.
+It finds populations, devices, rates, laws of arrivals, sizes, topics or paths,
+QoS, subscribers, and how the load changes. Where no law fits the arrivals, it
+writes their exact times beside the scenario. Contents are never copied, and
+names that few devices share are replaced. What a scenario cannot say stands in
+its comments.
 
 Exit codes: 0 learned, 1 nothing to learn from, or a file is no capture or is
 damaged, 104 wrong usage, 105 interrupted.")]
@@ -51,6 +53,10 @@ pub struct Learn {
     /// often as before
     #[arg(long, value_name = "K", default_value_t = 1.0, value_parser = times)]
     times: f64,
+    /// Write the exact times of all messages beside the scenario (FILE.trace.csv), which a
+    /// run replays. Without this, only those of populations whose arrivals follow no law
+    #[arg(long, requires = "out")]
+    trace: bool,
     /// Print what was learned as JSON
     #[arg(long)]
     json: bool,
@@ -67,7 +73,8 @@ const CONVERSATIONS: usize = 32_768;
 
 impl Learn {
     pub fn perform(self) -> Result<u8, Failure> {
-        if let Some(path) = self.out.as_ref().filter(|path| path.exists()) {
+        let trace = self.out.as_ref().map(|out| out.with_extension("trace.csv"));
+        if let Some(path) = self.out.iter().chain(&trace).find(|path| path.exists()) {
             let path = path.display();
             return Err(Failure::Usage(format!(
                 "{path} exists already, and no scenario is overwritten: choose another name"
@@ -78,7 +85,12 @@ impl Learn {
             stop_flag().map_err(|error| Failure::Undoable(format!("cannot watch for signals: {error}")))?;
         let sources = opened(&self.files)?;
         let progress = ReadingProgress::new(self.quiet, sizes(&self.files));
-        let wishes = Wishes { keep_names: self.keep_names, times: self.times };
+        let traces = match (&self.out, self.trace) {
+            (None, _) => Traces::Never,
+            (Some(_), false) => Traces::Unexplained,
+            (Some(_), true) => Traces::All,
+        };
+        let wishes = Wishes { keep_names: self.keep_names, times: self.times, traces };
         let learning = Learning {
             keys,
             conversations: CONVERSATIONS,
@@ -89,10 +101,13 @@ impl Learn {
         let (learned, endings) =
             learning.read(sources, &mut |read| progress.read(read)).map_err(unreadable)?;
         progress.finish();
-        let scenario = render::scenario(&learned);
-        match &self.out {
-            Some(path) if !learned.populations.is_empty() => outputs::write(path, &scenario)?,
-            _ => {}
+        let name = trace.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
+        let scenario = render::scenario(&learned, name.as_deref());
+        if let Some(path) = self.out.as_ref().filter(|_| !learned.populations.is_empty()) {
+            if let (Some(path), Some(text)) = (&trace, render::trace(&learned)) {
+                outputs::write(path, &text)?;
+            }
+            outputs::write(path, &scenario)?;
         }
         match (self.json, &self.out) {
             (true, _) => say(&render::json(&learned)),

@@ -1,7 +1,8 @@
 //! A learned scenario as YAML with comments. The same description gives the same text.
 
 use plimsoll_analysis::learning::{
-    Learned, LearnedArrivals, LearnedPopulation, LearnedService, LearnedSizes, LearnedSubscribers,
+    Learned, LearnedArrivals, LearnedPoint, LearnedPopulation, LearnedService, LearnedSizes,
+    LearnedSubscribers,
 };
 use std::fmt::Write;
 
@@ -16,8 +17,11 @@ const MESSAGES: f64 = 1_000.0;
 /// An hour without a message has one: no level is empty.
 const LEAST_RATE: f64 = 1.0 / 3_600.0;
 
-/// Writes the scenario.
-pub fn scenario(learned: &Learned) -> String {
+/// Samples of each hour of a curve.
+const SAMPLES_OF_HOUR: usize = 4;
+
+/// Writes the scenario. `trace` is the name of the file beside it that has the exact times, where there is one.
+pub fn scenario(learned: &Learned, trace: Option<&str>) -> String {
     let mut out = head(learned);
     let Some(first) = learned.populations.first() else {
         comment(&mut out, 0, "No client published anything that Plimsoll can send: there is no scenario.");
@@ -26,9 +30,9 @@ pub fn scenario(learned: &Learned) -> String {
     out += "name: learned\n";
     let _ = writeln!(out, "platform:\n{}", platform(first, None, 2));
     if learned.populations.len() == 1 {
-        alone(&mut out, learned, first);
+        alone(&mut out, learned, first, trace);
     } else {
-        several(&mut out, learned, first);
+        several(&mut out, learned, first, trace);
     }
     out
 }
@@ -67,24 +71,74 @@ fn span(seconds: f64) -> String {
 }
 
 /// A scenario of one population.
-fn alone(out: &mut String, learned: &Learned, population: &LearnedPopulation) {
+fn alone(out: &mut String, learned: &Learned, population: &LearnedPopulation, trace: Option<&str>) {
     evidence(out, 0, learned, population);
     let _ = writeln!(out, "population:\n  devices: {}", devices(population, learned.times));
     if let Some(subscribers) = &learned.subscribers {
-        let _ = writeln!(out, "  subscribers:\n{}", receivers(subscribers, 4));
+        let _ = writeln!(out, "  subscribers:\n{}", receivers(subscribers, population, 4));
     }
     protocol(out, 0, population);
     message(out, 0, population);
     out.push_str("load:\n");
-    let rates = rates(population, learned.times);
-    hours(out, learned);
-    let _ = writeln!(out, "  levels: [{}]", rates.join(", "));
-    let _ = writeln!(out, "{}", process(&population.arrivals, 2));
-    let _ = writeln!(out, "  hold: {}", hold(learned));
+    let _ = writeln!(out, "{}", process(population, trace, false, 2));
+    match population.trace.filter(|_| learned.times == 1.0) {
+        Some(played) => {
+            let told = format!(
+                "Without levels, the trace is played as it was taken: {} s at {}/s.",
+                number(played.length),
+                number(played.rate)
+            );
+            comment(out, 2, &told);
+        }
+        None => rest_of_load(out, learned, || rates(population, learned).join(", ")),
+    }
+}
+
+/// Levels, or the curve in their place, and the hold.
+fn rest_of_load(out: &mut String, learned: &Learned, levels: impl FnOnce() -> String) {
+    if learned.curve.is_empty() {
+        hours(out, learned);
+        let _ = writeln!(out, "  levels: [{}]", levels());
+        let _ = writeln!(out, "  hold: {}", hold(learned));
+    } else {
+        curve(out, learned);
+    }
+}
+
+/// How the load changes, in the time of the capture or of the day.
+fn curve(out: &mut String, learned: &Learned) {
+    if !learned.hours.is_empty() {
+        comment(
+            out,
+            2,
+            "The hours of the day (UTC), in as much time as they take. With --set load.hold=24m a day goes by 60 times as fast.",
+        );
+    }
+    out.push_str("  curve:\n    points:\n");
+    for LearnedPoint { at, rate } in &learned.curve {
+        let _ = writeln!(out, "      - {{ at: {}, rate: {} }}", clock(*at), number(rate * learned.times));
+    }
+    if !learned.hours.is_empty() {
+        let _ = writeln!(out, "  samples: {}", SAMPLES_OF_HOUR * learned.hours.len());
+    }
+}
+
+/// A time as scenarios have it: `22h30m`, or seconds where it is no whole number of minutes.
+fn clock(seconds: f64) -> String {
+    let whole = seconds.round();
+    if (seconds - whole).abs() > 1e-6 || whole % 60.0 != 0.0 {
+        return format!("{}s", number(seconds));
+    }
+    let minutes = whole as u64 / 60;
+    match (minutes / 60, minutes % 60) {
+        (hours, 0) => format!("{hours}h"),
+        (0, minutes) => format!("{minutes}m"),
+        (hours, minutes) => format!("{hours}h{minutes}m"),
+    }
 }
 
 /// A scenario of several populations.
-fn several(out: &mut String, learned: &Learned, first: &LearnedPopulation) {
+fn several(out: &mut String, learned: &Learned, first: &LearnedPopulation, trace: Option<&str>) {
     out.push_str("populations:\n");
     for population in &learned.populations {
         evidence(out, 2, learned, population);
@@ -100,40 +154,59 @@ fn several(out: &mut String, learned: &Learned, first: &LearnedPopulation) {
         protocol(out, 4, population);
         message(out, 4, population);
         out.push_str("    load:\n");
-        let rates = rates(population, learned.times);
-        let _ = match learned.hours.is_empty() {
-            true => writeln!(out, "      share: {}", rates.join(", ")),
-            false => writeln!(out, "      levels: [{}]", rates.join(", ")),
+        let rates = rates(population, learned);
+        let _ = match has_levels_of_its_own(learned) {
+            false => writeln!(out, "      share: {}", rates.join(", ")),
+            true => writeln!(out, "      levels: [{}]", rates.join(", ")),
         };
-        let _ = writeln!(out, "{}", process(&population.arrivals, 6));
+        let _ = writeln!(out, "{}", process(population, trace, true, 6));
     }
     if let Some(subscribers) = &learned.subscribers {
-        let _ = writeln!(out, "subscribers:\n{}", receivers(subscribers, 2));
-        let listened = learned.populations.iter().find(|population| is_messaging(population));
+        let speaks = |population: &&LearnedPopulation| {
+            is_messaging(population)
+                && subscribers.protocol.as_ref().is_none_or(|protocol| *protocol == population.protocol)
+        };
+        // What is published over one protocol may be received over another one.
+        let any = || learned.populations.iter().find(|population| is_messaging(population));
+        let listened = learned.populations.iter().find(speaks).or_else(any);
+        let _ = writeln!(out, "subscribers:\n{}", receivers(subscribers, listened.unwrap_or(first), 2));
         if let Some(listened) = listened.filter(|listened| is_elsewhere(listened, first)) {
             let _ = writeln!(out, "  platform:\n{}", platform(listened, Some(first), 4));
         }
+        if let Some(prefix) = listened.and_then(|listened| listened.prefix.as_ref()) {
+            let _ = writeln!(out, "  amqp1: {{ prefix: {} }}", quoted(prefix));
+        }
+        if let Some(topic) = listened.and_then(|listened| listened.topic.as_ref()) {
+            let _ = writeln!(out, "  kafka: {{ topic: {} }}", quoted(topic));
+        }
     }
     out.push_str("load:\n");
-    if learned.hours.is_empty() {
+    if has_levels_of_its_own(learned) {
+        hours(out, learned);
+        let _ = writeln!(out, "  hold: {}", hold(learned));
+        return;
+    }
+    if learned.curve.is_empty() {
         comment(
             out,
             2,
             "The sum of the shares above, which are messages per second: other levels keep the mix.",
         );
-        let sum: f64 = learned
-            .populations
-            .iter()
-            .filter_map(|population| rates(population, learned.times).first()?.parse::<f64>().ok())
-            .sum();
-        let _ = writeln!(out, "  levels: [{}]", number(sum));
     }
-    hours(out, learned);
-    let _ = writeln!(out, "  hold: {}", hold(learned));
+    rest_of_load(out, learned, || {
+        let of = |population: &LearnedPopulation| rates(population, learned).first()?.parse::<f64>().ok();
+        let sum: f64 = learned.populations.iter().filter_map(of).sum();
+        if learned.rows.is_empty() { number(sum) } else { exact(sum) }
+    });
+}
+
+/// Whether each population has a rate of its own in each hour.
+fn has_levels_of_its_own(learned: &Learned) -> bool {
+    !learned.hours.is_empty() && learned.curve.is_empty()
 }
 
 fn hours(out: &mut String, learned: &Learned) {
-    if learned.hours.is_empty() {
+    if !has_levels_of_its_own(learned) {
         return;
     }
     let hours: Vec<String> = learned.hours.iter().map(|hour| format!("{hour:02}")).collect();
@@ -148,8 +221,13 @@ fn hours(out: &mut String, learned: &Learned) {
 }
 
 fn hold(learned: &Learned) -> String {
-    if !learned.hours.is_empty() {
+    if has_levels_of_its_own(learned) {
         return "1h".to_owned();
+    }
+    // All traces have one length, and each is played to its end.
+    if let Some(trace) = learned.populations.iter().find_map(|population| population.trace) {
+        let speed = if is_copied(learned.times) { 1.0 } else { learned.times };
+        return format!("{:.0}s", (trace.length / speed).ceil().max(1.0));
     }
     let rate = learned.times * learned.populations.iter().map(|population| population.rate).sum::<f64>();
     format!("{:.0}s", (MESSAGES / rate.max(1e-9)).clamp(SHORTEST_HOLD, LONGEST_HOLD))
@@ -161,7 +239,10 @@ fn is_elsewhere(population: &LearnedPopulation, first: &LearnedPopulation) -> bo
 }
 
 fn is_messaging(population: &LearnedPopulation) -> bool {
-    matches!(population.service.scheme, "mqtt" | "mqtts" | "ws" | "wss" | "nats" | "amqp" | "amqps")
+    matches!(
+        population.service.scheme,
+        "mqtt" | "mqtts" | "ws" | "wss" | "nats" | "amqp" | "amqps" | "amqp1" | "amqps1" | "kafka" | "kafkas"
+    )
 }
 
 /// Profile and mapping: a method other than POST needs a profile that can say it.
@@ -202,14 +283,25 @@ fn slashed(path: &str) -> String {
     format!("/{}", path.trim_start_matches('/'))
 }
 
+/// Devices of a run. Each device of a trace has equally many of them.
 fn devices(population: &LearnedPopulation, times: f64) -> u64 {
+    let times = if population.trace.is_some() && !is_copied(times) { 1.0 } else { times };
     (f64::from(population.devices) * times).round().max(1.0) as u64
 }
 
+/// Whether a trace is played by so many times its devices, and not so many times as fast.
+fn is_copied(times: f64) -> bool {
+    times.fract() == 0.0
+}
+
 /// Messages per second: of each hour, or at all.
-fn rates(population: &LearnedPopulation, times: f64) -> Vec<String> {
+fn rates(population: &LearnedPopulation, learned: &Learned) -> Vec<String> {
+    let times = learned.times;
     let written = |rate: f64| number((rate * times).max(LEAST_RATE * times));
-    if population.hourly.is_empty() {
+    if let Some(trace) = population.trace {
+        return vec![exact(trace.rate * times)];
+    }
+    if !has_levels_of_its_own(learned) {
         return vec![written(population.rate)];
     }
     population.hourly.iter().map(|&rate| written(rate)).collect()
@@ -252,12 +344,20 @@ fn protocol(out: &mut String, indent: usize, population: &LearnedPopulation) {
             }
         }
         let _ = writeln!(out, "{:indent$}mqtt:\n{}", "", indented(&lines, indent + 2));
+    } else if matches!(scheme, "amqp1" | "amqps1") {
+        amqp1(out, indent, population);
     } else if scheme.starts_with("amqp") {
         comment(
             out,
             indent,
             "Messages go to the exchange `amq.topic`; if yours is another one, add `amqp: { exchange: NAME }`.",
         );
+        if population.qos == 0 {
+            let lines = ["confirms: false".to_owned()];
+            let _ = writeln!(out, "{:indent$}amqp:\n{}", "", indented(&lines, indent + 2));
+        }
+    } else if scheme.starts_with("kafka") {
+        kafka(out, indent, population);
     } else if scheme.starts_with("coap") && population.qos == 0 {
         let _ = writeln!(
             out,
@@ -275,6 +375,44 @@ fn protocol(out: &mut String, indent: usize, population: &LearnedPopulation) {
                 population.method
             ),
         );
+    }
+}
+
+fn amqp1(out: &mut String, indent: usize, population: &LearnedPopulation) {
+    let mut lines = Vec::new();
+    match &population.prefix {
+        Some(prefix) => lines.push(format!("prefix: {}", quoted(prefix))),
+        None => comment(
+            out,
+            indent,
+            "Addresses have dots between their levels, and nothing before them; `amqp1` has keys for what your broker wants.",
+        ),
+    }
+    if population.qos == 0 {
+        lines.push("acknowledged: false".to_owned());
+    }
+    if !lines.is_empty() {
+        let _ = writeln!(out, "{:indent$}amqp1:\n{}", "", indented(&lines, indent + 2));
+    }
+}
+
+fn kafka(out: &mut String, indent: usize, population: &LearnedPopulation) {
+    let mut lines = Vec::new();
+    match &population.topic {
+        Some(topic) => lines.push(format!("topic: {}", quoted(topic))),
+        None => comment(
+            out,
+            indent,
+            "Messages go to a topic that is made for the run; if yours exists, add `kafka: { topic: NAME }`.",
+        ),
+    }
+    match population.qos {
+        0 => lines.push("acks: none".to_owned()),
+        1 => lines.push("acks: leader".to_owned()),
+        _ => {}
+    }
+    if !lines.is_empty() {
+        let _ = writeln!(out, "{:indent$}kafka:\n{}", "", indented(&lines, indent + 2));
     }
 }
 
@@ -327,7 +465,14 @@ fn size(sizes: &LearnedSizes, bounded: impl Fn(u32) -> u32) -> String {
     }
 }
 
-fn process(arrivals: &LearnedArrivals, indent: usize) -> String {
+/// Arrivals by their law, or by the trace in that file, which names its populations if they are several.
+fn process(population: &LearnedPopulation, trace: Option<&str>, several: bool, indent: usize) -> String {
+    if let (Some(_), Some(file)) = (population.trace, trace) {
+        let own = if several { format!(", population: {}", population.name) } else { String::new() };
+        let file = quoted(file);
+        return indented(&[format!("arrivals: {{ trace: {{ file: {file}{own} }} }}")], indent);
+    }
+    let arrivals = &population.arrivals;
     let parameter = number(arrivals.parameter.unwrap_or(1.0));
     let law = match arrivals.law {
         "uniform" => format!("{{ uniform: {{ spread: {parameter} }} }}"),
@@ -338,7 +483,8 @@ fn process(arrivals: &LearnedArrivals, indent: usize) -> String {
     indented(&[format!("arrivals: {law}"), format!("per: {}", arrivals.per)], indent)
 }
 
-fn receivers(subscribers: &LearnedSubscribers, indent: usize) -> String {
+/// Subscribers to what a population publishes.
+fn receivers(subscribers: &LearnedSubscribers, listened: &LearnedPopulation, indent: usize) -> String {
     let mut lines = vec![
         format!(
             "# Clients received {:.2} messages for each that was published.",
@@ -346,7 +492,7 @@ fn receivers(subscribers: &LearnedSubscribers, indent: usize) -> String {
         ),
         format!("count: {}", subscribers.count),
     ];
-    if let Some(qos) = subscribers.qos {
+    if let Some(qos) = subscribers.qos.filter(|_| listened.protocol == "mqtt") {
         lines.push(format!("qos: {qos}"));
     }
     if subscribers.filters.is_empty() {
@@ -380,7 +526,15 @@ fn evidence(out: &mut String, indent: usize, learned: &Learned, population: &Lea
     );
     comment(out, indent, &capital(&law_text(arrivals)));
     comment(out, indent, &size_text(sizes));
-    if learned.times != 1.0 && arrivals.per == "population" {
+    if learned.times != 1.0 && population.trace.is_some() {
+        let told = match is_copied(learned.times) {
+            true => "Each device of the trace has so many copies, which are shifted in time.",
+            false => {
+                "Its devices cannot be so many times as many. The trace is played so many times as fast."
+            }
+        };
+        comment(out, indent, told);
+    } else if learned.times != 1.0 && arrivals.per == "population" {
         comment(
             out,
             indent,
@@ -388,7 +542,8 @@ fn evidence(out: &mut String, indent: usize, learned: &Learned, population: &Lea
         );
     }
     let exactly = f64::from(population.devices) * learned.times;
-    if (exactly - self::devices(population, learned.times) as f64).abs() > 1e-9 {
+    let is_rounded = (exactly - self::devices(population, learned.times) as f64).abs() > 1e-9;
+    if is_rounded && population.trace.is_none() {
         let text = format!(
             "So many times the devices are {}, which is rounded: the rate is exact, that of a device is not.",
             number(exactly)
@@ -465,6 +620,11 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
+/// A rate as it is, so that a trace is played neither faster nor slower.
+fn exact(rate: f64) -> String {
+    rate.to_string()
+}
+
 /// As JSON writes a text, which YAML reads, too.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
@@ -508,6 +668,12 @@ mod tests {
         ] {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn times_are_clocks_or_seconds() {
+        let times = [0.0, 1_800.0, 81_000.0, 86_400.0, 12.5, 90.0].map(clock);
+        assert_eq!(times, ["0h", "30m", "22h30m", "24h", "12.5s", "90s"]);
     }
 
     #[test]

@@ -248,7 +248,7 @@ impl Amqp {
                     let qos = u8::from(channel.confirms.is_some());
                     // The routing key stands behind the exchange.
                     channel.publishes = out.learns().then(|| text(arguments, 2, 1)).flatten().map(|key| {
-                        Publish { method: "PUBLISH", target: name_of(key), qos, retained: false, bytes: 0 }
+                        Publish { method: "PUBLISH", target: name_of(key), qos, ..Publish::default() }
                     });
                 }
             }

@@ -93,7 +93,7 @@ impl Blocks {
             .take()
             .filter(|earlier| block.is_some_and(|block| block >> 4 > 0) && earlier.target == target);
         let bytes = payload + earlier.map_or(0, |earlier| earlier.bytes);
-        let publish = Publish { method, target, qos: confirmable.into(), retained: false, bytes };
+        let publish = Publish { method, target, qos: confirmable.into(), bytes, ..Publish::default() };
         if block.is_some_and(|block| block & 8 != 0) {
             self.0 = Some(publish);
         } else {

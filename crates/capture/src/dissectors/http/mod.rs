@@ -323,7 +323,7 @@ fn publish(verb: Label, head: &Head, bytes: &[u8]) -> Option<Publish> {
     let method = ["POST", "PUT", "PATCH"].into_iter().find(|method| *method == verb.as_str())?;
     let (begin, end) = head.target;
     let target = action::name(bytes.get(begin..end)?);
-    Some(Publish { method, target, qos: 1, retained: false, bytes: head.content.unwrap_or(0) })
+    Some(Publish { method, target, qos: 1, bytes: head.content.unwrap_or(0), ..Publish::default() })
 }
 
 /// Hexadecimal digits, and extensions after a semicolon.

@@ -49,6 +49,11 @@ impl Header {
         self.flags & END_HEADERS != 0
     }
 
+    /// Whether a part of the content is padding.
+    pub fn is_padded(self) -> bool {
+        self.flags & PADDED != 0
+    }
+
     /// Its name in results.
     pub fn name(self) -> &'static str {
         match self.kind {
@@ -97,10 +102,20 @@ pub(super) fn header(bytes: &[u8]) -> Result<Option<Header>, &'static str> {
     }
 }
 
+/// Bytes of a DATA frame that are no padding (RFC 9113, section 6.1), given the beginning of its content.
+pub(super) fn unpadded(header: Header, content: &[u8]) -> usize {
+    match content.first() {
+        Some(&padding) if header.kind == kind::DATA && header.is_padded() => {
+            header.content.saturating_sub(1 + usize::from(padding))
+        }
+        _ => header.content,
+    }
+}
+
 /// The fields in a HEADERS or PUSH_PROMISE, without padding and what stands before them.
 pub(super) fn fields(header: Header, mut content: &[u8]) -> Result<&[u8], &'static str> {
     let short = "a frame that is too short";
-    if header.flags & PADDED != 0 {
+    if header.is_padded() {
         let (&padding, rest) = content.split_first().ok_or(short)?;
         content = rest.len().checked_sub(padding.into()).and_then(|end| rest.get(..end)).ok_or(short)?;
     }

@@ -2,8 +2,10 @@
 //! sizes.
 
 use super::huffman;
+use crate::action::{LONGEST, name as name_of};
 use plimsoll_model::wire::Label;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Bytes of the dynamic table, as the standard counts them, until something else is agreed on.
 const AGREED: usize = 4096;
@@ -30,6 +32,22 @@ static NAMES: [u8; 61] = [
     16,
 ];
 
+/// The value of a field: its beginning, of a path that of the last part. And all of a path, where that is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Value {
+    pub label: Label,
+    pub path: Option<Arc<str>>,
+}
+
+/// The paths of the static table.
+fn fixed_path(index: usize) -> Option<&'static str> {
+    match index {
+        4 => Some("/"),
+        5 => Some("/index.html"),
+        _ => None,
+    }
+}
+
 /// Name and value in the static table.
 fn fixed(index: usize) -> (Name, &'static str) {
     match index {
@@ -48,11 +66,11 @@ fn fixed(index: usize) -> (Name, &'static str) {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Entry {
     name: Name,
     name_length: usize,
-    value: Label,
+    value: Value,
     size: usize,
 }
 
@@ -64,17 +82,19 @@ pub(super) struct Table {
     limit: usize,
     /// Nothing of it was missed.
     pub complete: bool,
+    /// Whole paths are kept, and not their last parts alone.
+    pub keeps_paths: bool,
 }
 
 impl Default for Table {
     fn default() -> Table {
-        Table { entries: VecDeque::new(), size: 0, limit: AGREED, complete: false }
+        Table { entries: VecDeque::new(), size: 0, limit: AGREED, complete: false, keeps_paths: false }
     }
 }
 
 impl Table {
-    /// Gives each field that concerns us to `each`: of a path, the last part.
-    pub fn read(&mut self, mut block: &[u8], each: &mut dyn FnMut(Name, Label)) -> Result<(), &'static str> {
+    /// Gives each field that concerns us to `each`.
+    pub fn read(&mut self, mut block: &[u8], each: &mut dyn FnMut(Name, Value)) -> Result<(), &'static str> {
         while let Some(&first) = block.first() {
             if first & 0x80 != 0 {
                 let index = integer(&mut block, 7)?;
@@ -102,20 +122,25 @@ impl Table {
         &mut self,
         block: &mut &[u8],
         indexed: bool,
-        each: &mut dyn FnMut(Name, Label),
+        each: &mut dyn FnMut(Name, Value),
     ) -> Result<(), &'static str> {
         let index = integer(block, if indexed { 6 } else { 4 })?;
         let (name, name_length) = match index {
             0 => {
-                let (text, length) = string(block, true, false)?;
-                (named(&text, length), length)
+                let (text, length) = string(block, true, Path::None)?;
+                (named(&text.label, length), length)
             }
             index => self.entry(index)?.map_or((Name::Other, ENTRY), |entry| (entry.name, entry.name_length)),
         };
         let wanted = name != Name::Other;
-        let (value, length) = string(block, wanted || indexed, name == Name::Path)?;
+        let path = match (name, self.keeps_paths) {
+            (Name::Path, true) => Path::Whole,
+            (Name::Path, false) => Path::Last,
+            _ => Path::None,
+        };
+        let (value, length) = string(block, wanted || indexed, path)?;
         if wanted {
-            each(name, value);
+            each(name, value.clone());
         }
         if indexed {
             let size = name_length + length + ENTRY;
@@ -138,11 +163,13 @@ impl Table {
             return Err("a field without a name");
         }
         if let Some(&length) = NAMES.get(index - 1) {
-            let (name, value) = fixed(index);
-            return Ok(Some(Entry { name, name_length: length.into(), value: value.into(), size: 0 }));
+            let (name, label) = fixed(index);
+            let path = fixed_path(index).filter(|_| self.keeps_paths).map(Arc::from);
+            let value = Value { label: label.into(), path };
+            return Ok(Some(Entry { name, name_length: length.into(), value, size: 0 }));
         }
         match self.entries.get(index - 1 - NAMES.len()) {
-            Some(&entry) => Ok(Some(entry)),
+            Some(entry) => Ok(Some(entry.clone())),
             None if self.complete => Err("a field that is not in the table"),
             None => Ok(None),
         }
@@ -190,15 +217,26 @@ fn integer(block: &mut &[u8], bits: u32) -> Result<usize, &'static str> {
     Ok(value)
 }
 
-/// A text (section 5.2): its beginning, of a path that of the last part, and its length. Where it is not `read`, the length is
-/// that on the wire.
-fn string(block: &mut &[u8], read: bool, path: bool) -> Result<(Label, usize), &'static str> {
+/// What is kept of a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Path {
+    /// It is none: the beginning.
+    #[default]
+    None,
+    /// The last part.
+    Last,
+    /// That, and all of it.
+    Whole,
+}
+
+/// A text (section 5.2), and its length. Where it is not `read`, the length is that on the wire.
+fn string(block: &mut &[u8], read: bool, path: Path) -> Result<(Value, usize), &'static str> {
     let packed = block.first().is_some_and(|first| first & 0x80 != 0);
     let length = integer(block, 7)?;
     let text = block.get(..length).ok_or("a text that is longer than its block")?;
     *block = &block[length..];
     if !read {
-        return Ok((Label::default(), length));
+        return Ok((Value::default(), length));
     }
     let mut begin = Begin { path, ..Begin::default() };
     if packed {
@@ -206,7 +244,9 @@ fn string(block: &mut &[u8], read: bool, path: bool) -> Result<(Label, usize), &
     } else {
         text.iter().for_each(|&byte| begin.push(byte));
     }
-    Ok((Label::from_bytes(&begin.text[..begin.kept]), begin.length))
+    let label = Label::from_bytes(&begin.text[..begin.kept]);
+    let path = (path == Path::Whole).then(|| name_of(&begin.whole).into());
+    Ok((Value { label, path }, begin.length))
 }
 
 /// Keeps the beginning of a text, or of the last part of a path.
@@ -215,15 +255,20 @@ struct Begin {
     text: [u8; Label::LENGTH],
     kept: usize,
     length: usize,
-    path: bool,
+    path: Path,
     /// Behind a path's question mark.
     query: bool,
+    /// All of a path, where that is asked for.
+    whole: Vec<u8>,
 }
 
 impl Begin {
     fn push(&mut self, byte: u8) {
         self.length += 1;
-        if self.path {
+        if self.path == Path::Whole && self.whole.len() < LONGEST {
+            self.whole.push(byte);
+        }
+        if self.path != Path::None {
             self.query |= byte == b'?';
             if self.query {
                 return;
@@ -249,7 +294,7 @@ mod tests {
         let block: Vec<u8> =
             (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect();
         let mut found = Vec::new();
-        table.read(&block, &mut |name, value| found.push((name, value.to_string()))).map(|()| found)
+        table.read(&block, &mut |name, value| found.push((name, value.label.to_string()))).map(|()| found)
     }
 
     /// RFC 7541, appendix C.6: responses with Huffman's code and a table of 256 bytes, from which entries fall.
@@ -273,6 +318,21 @@ mod tests {
         let path = "44 12 2f706b672e5376632f43616c6c3f783d2f79";
         assert_eq!(fields(&mut table, path), Ok(vec![(Name::Path, "Call".into())]));
         assert_eq!(fields(&mut table, "be"), Ok(vec![(Name::Path, "Call".into())]));
+    }
+
+    #[test]
+    fn all_of_a_path_is_kept_where_that_is_asked_for() {
+        let mut table = Table { keeps_paths: true, ..Table::default() };
+        let mut paths = |block: &[u8]| {
+            let mut found = Vec::new();
+            table.read(block, &mut |_, value| found.extend(value.path.map(|path| path.to_string()))).unwrap();
+            found
+        };
+        assert_eq!(paths(b"\x44\x08/in/7?k="), ["/in/7?k="]);
+        assert_eq!(paths(b"\x44\x09/in/7?k=1"), ["/in/7?k=1"]);
+        // Out of the dynamic table, the newest first, and out of the static one.
+        assert_eq!(paths(b"\xbe\xbf\x84\x85"), ["/in/7?k=1", "/in/7?k=", "/", "/index.html"]);
+        assert_eq!(paths(b"\x83\x88"), Vec::<String>::new());
     }
 
     #[test]

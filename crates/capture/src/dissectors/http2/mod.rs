@@ -7,6 +7,7 @@ mod huffman;
 #[cfg(test)]
 mod tests;
 
+use crate::action::{Action, Publish};
 use crate::dissect::{Dissector, Entry, KEPT, Output, Step};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
@@ -14,6 +15,7 @@ use frame::{HEADER, Header, PREFACE, kind};
 use hpack::{Name, Table};
 use plimsoll_model::wire::{Label, WireProtocol};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// Streams that are followed at a time.
 const STREAMS: usize = 1 << 14;
@@ -46,12 +48,12 @@ struct Direction {
     begun: bool,
     /// A block of fields that goes on in another frame, and the frame in which it began.
     block: Option<(Header, Vec<u8>)>,
-    /// A frame whose content is being passed.
-    data: Option<Header>,
+    /// A frame whose content is being passed, and how much of that is no padding.
+    data: Option<(Header, usize)>,
 }
 
 /// An exchange.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Stream {
     verb: Label,
     grpc: bool,
@@ -61,13 +63,16 @@ struct Stream {
     status: Option<Label>,
     /// Of gRPC, which comes last.
     grpc_status: Option<Label>,
+    /// What the request says that a client sends, where that is asked for.
+    publishes: Option<Publish>,
 }
 
 /// Fields that concern us.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Fields {
     method: Option<Label>,
     path: Option<Label>,
+    whole_path: Option<Arc<str>>,
     status: Option<Label>,
     grpc_status: Option<Label>,
     grpc: bool,
@@ -76,9 +81,10 @@ struct Fields {
 impl Dissector for Http2 {
     fn parse(&mut self, side: Side, bytes: &[u8], out: &mut Output<'_>) -> Step {
         let own = &mut self.directions[side.index()];
-        if let Some(header) = own.data {
+        if let Some((header, _)) = own.data {
             return Step::Pass(header.content as u64);
         }
+        own.table.keeps_paths = out.learns();
         if !own.begun && side == Side::Client && PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())])
         {
             if bytes.len() < PREFACE.len() {
@@ -114,21 +120,24 @@ impl Dissector for Http2 {
             }
             // All of it is here, or nothing follows.
             _ if bytes.len() >= whole => {
-                let reset = bytes.get(HEADER..whole).unwrap_or_default();
-                self.frame(side, header, reset, out);
+                let content = bytes.get(HEADER..whole).unwrap_or_default();
+                self.frame(side, header, frame::unpadded(header, content), content, out);
                 Step::Taken(whole)
             }
             kind::RST_STREAM => Step::Need(whole),
+            // Its first byte says how much of it is padding.
+            kind::DATA if header.is_padded() && bytes.len() == HEADER => Step::Need(HEADER + 1),
             _ => {
-                own.data = Some(header);
+                let begins = bytes.get(HEADER..).unwrap_or_default();
+                own.data = Some((header, frame::unpadded(header, begins)));
                 Step::Taken(HEADER)
             }
         }
     }
 
     fn passed(&mut self, side: Side, out: &mut Output<'_>) {
-        if let Some(header) = self.directions[side.index()].data.take() {
-            self.frame(side, header, &[], out);
+        if let Some((header, length)) = self.directions[side.index()].data.take() {
+            self.frame(side, header, length, &[], out);
         }
     }
 
@@ -150,8 +159,14 @@ impl Dissector for Http2 {
 }
 
 impl Http2 {
-    /// A frame without fields.
-    fn frame(&mut self, side: Side, header: Header, content: &[u8], out: &mut Output<'_>) {
+    /// A frame without fields, so many bytes of which are no padding; of one that was passed, the content is not there.
+    fn frame(&mut self, side: Side, header: Header, length: usize, content: &[u8], out: &mut Output<'_>) {
+        if header.kind == kind::DATA && side == Side::Client {
+            let stream = self.streams.get_mut(&header.stream);
+            if let Some(publish) = stream.and_then(|stream| stream.publishes.as_mut()) {
+                publish.bytes += length as u64;
+            }
+        }
         match header.kind {
             kind::DATA if header.ends_stream() => self.ended(side, header.stream, out),
             kind::DATA if self.streams.contains_key(&header.stream) => out.part(header.stream.into(), false),
@@ -206,7 +221,9 @@ impl Http2 {
             }
             let name = if fields.grpc { fields.path } else { fields.method };
             let verb = name.unwrap_or(UNKNOWN);
-            self.streams.insert(header.stream, Stream { verb, grpc: fields.grpc, ..Stream::default() });
+            let publishes = if out.learns() { publish(&fields) } else { None };
+            let stream = Stream { verb, grpc: fields.grpc, publishes, ..Stream::default() };
+            self.streams.insert(header.stream, stream);
         }
         if header.ends_stream() {
             self.ended(Side::Client, header.stream, out);
@@ -246,10 +263,12 @@ impl Http2 {
             Side::Client => {
                 stream.asked = true;
                 out.request(request);
+                sent(stream, out);
             }
             Side::Server => {
                 if !stream.asked {
                     out.early(request);
+                    sent(stream, out);
                 }
                 let status = stream.status.unwrap_or(UNKNOWN);
                 let (status, failed) = match stream.grpc_status {
@@ -285,6 +304,23 @@ impl Http2 {
     }
 }
 
+/// What a request says that a client sends; the bytes of its content are added as they come. Calls of gRPC are left out: nobody could
+/// send them as requests of their own.
+fn publish(fields: &Fields) -> Option<Publish> {
+    let verb = fields.method.filter(|_| !fields.grpc)?;
+    let method = ["POST", "PUT", "PATCH"].into_iter().find(|method| *method == verb.as_str())?;
+    // Empty where what an index stands for was not captured.
+    let target = fields.whole_path.as_deref().unwrap_or_default().to_owned();
+    Some(Publish { method, target, qos: 1, ..Publish::default() })
+}
+
+/// Reports what a client has sent.
+fn sent(stream: &mut Stream, out: &mut Output<'_>) {
+    if let Some(publish) = stream.publishes.take() {
+        out.act(Action::Publish(publish));
+    }
+}
+
 fn request(stream: &Stream, number: u32) -> Request {
     Request { verb: stream.verb, key: Key::Id(number.into()), answered: true, tag: 0 }
 }
@@ -293,11 +329,11 @@ impl Table {
     fn fields(&mut self, block: &[u8]) -> Result<Fields, &'static str> {
         let mut fields = Fields::default();
         self.read(block, &mut |name, value| match name {
-            Name::Method => fields.method = Some(value),
-            Name::Path => fields.path = Some(value),
-            Name::Status => fields.status = Some(value),
-            Name::GrpcStatus => fields.grpc_status = Some(value),
-            Name::ContentType => fields.grpc = value.as_str().starts_with("application/grpc"),
+            Name::Method => fields.method = Some(value.label),
+            Name::Path => (fields.path, fields.whole_path) = (Some(value.label), value.path),
+            Name::Status => fields.status = Some(value.label),
+            Name::GrpcStatus => fields.grpc_status = Some(value.label),
+            Name::ContentType => fields.grpc = value.label.as_str().starts_with("application/grpc"),
             Name::Other => {}
         })?;
         Ok(fields)

@@ -113,6 +113,27 @@ fn calls_of_grpc_have_their_own_names_and_statuses() {
 }
 
 #[test]
+fn what_a_client_sends_is_told_with_its_path_and_size() {
+    const TO_7: &[u8] = b"\x83\x86\x44\x05/in/7";
+    let parts = begun(&[
+        (C, frame(HEADERS, FIELDS, 1, TO_7)),
+        // The path out of the table, and a method that is written out.
+        (C, frame(HEADERS, FIELDS, 3, b"\x02\x03PUT\x86\xbe")),
+        (C, frame(DATA, 0, 1, b"abc")),
+        // Two bytes of padding and the one that says so.
+        (C, frame(DATA, LAST | 8, 3, b"\x02abcde\0\0")),
+        (C, frame(DATA, LAST, 1, &[0; 5_000])),
+        (C, frame(HEADERS, FIELDS | LAST, 5, GET)),
+        (C, frame(HEADERS, FIELDS, 7, CALL)),
+        (C, frame(DATA, LAST, 7, b"\0\0\0\0\x01x")),
+        (C, frame(HEADERS, FIELDS, 9, b"\x83\x86\x84")),
+        (C, frame(RST_STREAM, 0, 9, &[0, 0, 0, 8])),
+    ]);
+    let actions = play(Carrier::Stream, 8080, &borrowed(&parts)).actions();
+    assert_eq!(actions, ["publish PUT /in/7 q1 5 B", "publish POST /in/7 q1 5003 B"]);
+}
+
+#[test]
 fn a_stream_may_be_answered_before_its_request_ends() {
     let lines = lines_of(&[
         (C, frame(HEADERS, FIELDS, 1, POST)),

@@ -31,11 +31,11 @@ impl<'a> Fields<'a> {
         self.take(4)?.first_chunk().map(|bytes| i32::from_be_bytes(*bytes))
     }
 
-    /// A string that may be null, in the encoding of the version.
-    pub fn string(&mut self) -> Option<()> {
+    /// A string that may be null, in the encoding of the version; empty where it is.
+    pub fn string(&mut self) -> Option<&'a [u8]> {
         let length =
             if self.flexible { self.varint()?.saturating_sub(1) } else { self.int16()?.max(0) as u64 };
-        self.skip(usize::try_from(length).ok()?)
+        self.take(usize::try_from(length).ok()?)
     }
 
     /// How many elements an array has; a null one none.
@@ -74,7 +74,8 @@ impl<'a> Fields<'a> {
         None
     }
 
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    /// So many bytes.
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let end = self.at.checked_add(length)?;
         let taken = self.bytes.get(self.at..end)?;
         self.at = end;

@@ -2,7 +2,10 @@
 //! than what is written here is read as the newest that is.
 
 use super::fields::Fields;
+use crate::action::name;
 
+/// Bytes of the id of a topic.
+const ID: usize = 16;
 /// Versions at which nothing changes any more.
 const NEVER: u16 = u16::MAX;
 
@@ -11,6 +14,7 @@ const NEVER: u16 = u16::MAX;
 pub(super) enum Layout {
     ProduceRequest,
     ProduceResponse,
+    FetchRequest,
     FetchResponse,
     ListOffsetsResponse,
     OffsetCommitResponse,
@@ -32,14 +36,20 @@ pub(super) struct Part {
     pub error: i16,
     /// Bytes of records that follow.
     pub records: u64,
-    /// Of a request to produce: nobody waits for an answer.
-    pub unanswered: bool,
+    /// Of a request to produce: how many acknowledge it, none (0), the leader (1) or all (-1).
+    pub acknowledgements: Option<i16>,
+    /// Of a request to fetch: a broker asks that follows another one.
+    pub follows: bool,
 }
 
 impl Layout {
     /// Of the request with that key.
     pub fn request(key: u16) -> Layout {
-        if key == 0 { Layout::ProduceRequest } else { Layout::Other }
+        match key {
+            0 => Layout::ProduceRequest,
+            1 => Layout::FetchRequest,
+            _ => Layout::Other,
+        }
     }
 
     /// Of the response to the request with that key.
@@ -69,7 +79,7 @@ impl Layout {
         version
             >= match self {
                 Layout::ProduceRequest | Layout::ProduceResponse => 9,
-                Layout::FetchResponse => 12,
+                Layout::FetchRequest | Layout::FetchResponse => 12,
                 Layout::ListOffsetsResponse => 6,
                 Layout::OffsetCommitResponse => 8,
                 Layout::Error { flexible, .. } => flexible,
@@ -79,7 +89,7 @@ impl Layout {
 
     /// Whether topics follow the beginning.
     pub fn has_topics(self) -> bool {
-        !matches!(self, Layout::Error { .. } | Layout::Other)
+        !matches!(self, Layout::Error { .. } | Layout::FetchRequest | Layout::Other)
     }
 
     /// Reads from the correlation id to the number of topics.
@@ -96,9 +106,16 @@ impl Layout {
                     fields.string()?;
                 }
                 // All replicas, none, or the leader.
-                let acknowledgements = fields.int16().filter(|count| (-1..=1).contains(count))?;
-                part.unanswered = acknowledgements == 0;
+                part.acknowledgements = Some(fields.int16().filter(|count| (-1..=1).contains(count))?);
                 fields.skip(4)?;
+            }
+            Layout::FetchRequest => {
+                let name = fields.int16()?.max(0);
+                fields.skip(name as usize)?;
+                fields.tags()?;
+                // From version 15 on, only brokers say who they are, in a tagged field at the end.
+                part.follows = version < 15 && fields.int32()? >= 0;
+                return Some(part);
             }
             Layout::ProduceResponse => fields.tags()?,
             Layout::FetchResponse => {
@@ -131,16 +148,27 @@ impl Layout {
         Some(part)
     }
 
-    /// Reads the name of a topic and the number of its partitions.
+    /// Reads the number of partitions of a topic behind its name.
     pub fn topic(self, version: u16, fields: &mut Fields<'_>) -> Option<Part> {
-        if matches!(self, Layout::ProduceRequest | Layout::ProduceResponse | Layout::FetchResponse)
-            && version >= 13
-        {
-            fields.skip(16)?;
+        if self.has_topic_ids(version) {
+            fields.skip(ID)?;
         } else {
             fields.string()?;
         }
         Some(Part { count: fields.array()?, ..Part::default() })
+    }
+
+    /// The name of a topic; where it is known by its id alone, that in hexadecimal digits.
+    pub fn topic_name(self, version: u16, fields: &mut Fields<'_>) -> Option<String> {
+        match self.has_topic_ids(version) {
+            true => Some(fields.take(ID)?.iter().map(|byte| format!("{byte:02x}")).collect()),
+            false => fields.string().map(name),
+        }
+    }
+
+    fn has_topic_ids(self, version: u16) -> bool {
+        matches!(self, Layout::ProduceRequest | Layout::ProduceResponse | Layout::FetchResponse)
+            && version >= 13
     }
 
     /// Reads what stands before the records of a partition, or all of it where it holds none.
@@ -180,7 +208,7 @@ impl Layout {
                 fields.skip(16 + if version >= 4 { 4 } else { 0 })?;
             }
             Layout::OffsetCommitResponse => part.error = fields.int16()?,
-            Layout::Error { .. } | Layout::Other => {}
+            Layout::FetchRequest | Layout::Error { .. } | Layout::Other => {}
         }
         Some(part)
     }

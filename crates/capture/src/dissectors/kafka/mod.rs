@@ -8,6 +8,7 @@ mod records;
 #[cfg(test)]
 mod tests;
 
+use crate::action::Action;
 use crate::dissect::{Dissector, Entry, Output, Probe, Step};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
@@ -15,7 +16,7 @@ use fields::Fields;
 use layout::{Layout, Part};
 use names::{is_known, verb};
 use plimsoll_model::wire::{Label, WireProtocol};
-use records::Next;
+use records::{Next, Reporter, Whose};
 
 /// The longest message, bytes.
 const MESSAGE: u32 = 1 << 30;
@@ -27,6 +28,10 @@ const NAME: i16 = 249;
 const PART: usize = 1 << 16;
 /// The fewest bytes of a topic.
 const TOPIC: u64 = 4;
+/// In the tag of a request that waits, beside key and version: a broker fetches that follows another one.
+const FOLLOWS: u64 = 1 << 32;
+/// What a consumer gets, whatever the keys.
+const EVERYTHING: &str = "#";
 /// How far the number of a response may lie behind that of the last request.
 const BEHIND: u32 = 1 << 10;
 
@@ -71,6 +76,11 @@ struct Message {
     partitions: u64,
     records: u64,
     answered: bool,
+    /// A broker fetches that follows another one.
+    follows: bool,
+    /// Which copies acknowledge what is produced.
+    acknowledged: u8,
+    reporter: Reporter,
     /// The first error, 0 without one; `None` where none was found out.
     error: Option<i16>,
 }
@@ -159,11 +169,15 @@ impl Kafka {
         let key = Key::Id(u64::from(message.correlation));
         if side == Side::Client {
             self.last = Some(message.correlation);
+            if message.layout == Layout::FetchRequest && !message.follows {
+                out.act(Action::Subscribe { filter: EVERYTHING.to_owned(), qos: 1 });
+            }
+            let follows = if message.follows { FOLLOWS } else { 0 };
             return out.request(Request {
                 verb: verb(message.key, message.version),
                 key,
                 answered: message.answered,
-                tag: u64::from(message.key) << 16 | u64::from(message.version),
+                tag: u64::from(message.key) << 16 | u64::from(message.version) | follows,
             });
         }
         let status = match message.error {
@@ -195,6 +209,9 @@ fn begin(side: Side, bytes: &[u8], out: &Output<'_>) -> Result<(Message, usize),
         partitions: 0,
         records: 0,
         answered: true,
+        follows: false,
+        acknowledged: 0,
+        reporter: Reporter::default(),
         error: None,
     };
     if side == Side::Client {
@@ -210,6 +227,9 @@ fn begin(side: Side, bytes: &[u8], out: &Output<'_>) -> Result<(Message, usize),
     if let Some(asked) = out.waiting(u64::from(second)) {
         (message.key, message.version) = ((asked.tag >> 16) as u16, asked.tag as u16);
         message.layout = Layout::response(message.key, message.version);
+        if out.learns() && message.layout == Layout::FetchResponse && asked.tag & FOLLOWS == 0 {
+            message.reporter.whose = Whose::Received;
+        }
     }
     Ok((message, 4))
 }
@@ -225,7 +245,7 @@ impl Message {
             Place::Partition => layout.partition(version, &mut fields),
             Place::PartitionEnd | Place::TopicEnd => fields.tags().map(|()| Part::default()),
             Place::Records => {
-                let next = records::batch(bytes, self.records, out);
+                let next = records::batch(bytes, self.records, &mut self.reporter, out);
                 if let Next::Skip(length) = next {
                     self.records -= length;
                 }
@@ -244,8 +264,14 @@ impl Message {
             }
             return Next::Need(bytes.len() + 1);
         };
-        self.took(part, fields.at() as u64);
-        Next::Skip(fields.at() as u64)
+        let length = fields.at() as u64;
+        if self.place == Place::Topic && layout == Layout::ProduceRequest && out.learns() {
+            let mut fields = Fields::new(bytes, layout.is_flexible(version));
+            let topic = layout.topic_name(version, &mut fields).unwrap_or_default();
+            self.reporter.whose = Whose::Sent(topic, self.acknowledged);
+        }
+        self.took(part, length);
+        Next::Skip(length)
     }
 
     /// Goes on behind a part of that length.
@@ -256,7 +282,13 @@ impl Message {
         }
         match self.place {
             Place::Beginning => {
-                self.answered = !part.unanswered;
+                self.answered = part.acknowledgements != Some(0);
+                self.acknowledged = match part.acknowledgements {
+                    Some(0) => 0,
+                    Some(1) => 1,
+                    _ => 2,
+                };
+                self.follows = part.follows;
                 self.topics = part.count;
                 self.place =
                     if self.layout.has_topics() && self.topics > 0 { Place::Topic } else { Place::Rest };

@@ -263,3 +263,85 @@ fn what_is_fetched_is_taken() {
         assert_eq!(transcript.manners(), [(6, manner)], "{:?}", transcript.lines);
     }
 }
+
+/// A batch of such records, each with its key and its value, none longer than 63 bytes.
+fn filled(packing: Packing, codec: u8, records: &[(Option<&[u8]>, &[u8])]) -> Vec<u8> {
+    // Numbers have their sign in the lowest bit, so that 1 is -1: no key.
+    let of_key = |key: Option<&[u8]>| key.map_or(1, |key| 2 * key.len() as u8);
+    let record = |(key, value): &(Option<&[u8]>, &[u8])| {
+        let length = 2 * value.len() as u8;
+        let head = [0, 0, 0, of_key(*key)];
+        let record = [&head[..], key.unwrap_or_default(), &[length], value, &[0]].concat();
+        [&[2 * record.len() as u8][..], &record].concat()
+    };
+    let content: Vec<u8> = records.iter().flat_map(record).collect();
+    let packed = pack(packing, &content).unwrap();
+    let mut batch = [0; 61];
+    batch[8..12].copy_from_slice(&(packed.len() as u32 + 49).to_be_bytes());
+    (batch[16], batch[22], batch[60]) = (2, codec, records.len() as u8);
+    [&batch[..], &packed].concat()
+}
+
+/// A request to fetch, of that broker; a consumer is none.
+fn fetch(correlation: u32, broker: i32) -> Vec<u8> {
+    request(1, 4, correlation, &[&broker.to_be_bytes()[..], &[0; 13], &[0, 0, 0, 0]].concat())
+}
+
+fn fetched(correlation: u32, records: &[u8]) -> Vec<u8> {
+    let head = [&b"\0\0\0\0\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\0"[..], &[0; 16], &[0; 4]].concat();
+    response(correlation, &[head, sized(records)].concat())
+}
+
+#[test]
+fn each_record_is_told_with_its_topic_its_key_and_its_size() {
+    let records: [(Option<&[u8]>, &[u8]); 2] = [(Some(b"city/7/t"), b"abc"), (None, b"defgh")];
+    let plain = filled(Packing::None, 0, &records);
+    let [gzip, zstd] =
+        [(Packing::Gzip, 1), (Packing::Zstd, 4)].map(|(packing, codec)| filled(packing, codec, &records));
+    let mut control = filled(Packing::None, 0, &records);
+    control[22] = 0x20;
+    let actions = kafka(&[
+        (C, produce(1, 1, &plain)),
+        (C, produce_flexible(2, -1, &gzip)),
+        (C, produce(3, 0, &[zstd, control].concat())),
+        (C, fetch(4, -1)),
+        (S, fetched(4, &[plain.clone(), gzip].concat())),
+        // A broker that follows another one is no client of the platform.
+        (C, fetch(5, 2)),
+        (S, fetched(5, &plain)),
+    ])
+    .actions();
+    let sent = |qos: u8| {
+        [format!("publish PRODUCE t: city/7/t q{qos} 3 B"), format!("publish PRODUCE t:  q{qos} 5 B")]
+    };
+    let mut expected = [sent(1), sent(2), sent(0)].concat();
+    expected.push("subscribe # q1".into());
+    expected.extend(vec!["receive".to_owned(); 4]);
+    assert_eq!(actions, expected);
+}
+
+#[test]
+fn messages_of_old_are_told_one_by_one() {
+    for (magic, times) in [(0_u8, 0), (1, 8)] {
+        let message = |attributes: u8, key: Option<&[u8]>, value: &[u8]| {
+            let key = key.map_or(b"\xff\xff\xff\xff".to_vec(), sized);
+            let message =
+                [&[0, 0, 0, 0, magic, attributes][..], &vec![0; times], &key, &sized(value)].concat();
+            [&[0; 8][..], &sized(&message)].concat()
+        };
+        let two = [message(0, Some(b"k"), b"one"), message(0, None, b"three")].concat();
+        let packed = message(1, None, &pack(Packing::Gzip, &two).unwrap());
+        let actions = kafka(&[(C, produce(1, 1, &[two, packed].concat()))]).actions();
+        let told = ["publish PRODUCE t: k q1 3 B", "publish PRODUCE t:  q1 5 B"];
+        assert_eq!(actions, [told, told].concat(), "{magic}");
+    }
+}
+
+/// A request of millions of records is a bomb, and not what a client sends.
+#[test]
+fn no_more_records_of_a_message_are_told_than_may_be() {
+    let records = vec![(None, &b""[..]); 60];
+    let batches = filled(Packing::None, 0, &records).repeat(1_200);
+    let (asked, parts) = (produce(1, 1, &batches), 1460);
+    assert_eq!(once(Carrier::Stream, 9092, &[(C, &asked)], parts).actions().len(), 1 << 16);
+}

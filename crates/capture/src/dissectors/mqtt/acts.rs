@@ -62,6 +62,7 @@ pub(super) fn publish(
     Ok(Action::Publish(Publish {
         method: "PUBLISH",
         target: aliases.resolve(topic.unwrap_or_default(), alias),
+        topic: String::new(),
         qos: header.qos(),
         retained: header.flags & 1 != 0,
         bytes: content as u64,

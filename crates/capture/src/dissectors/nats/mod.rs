@@ -151,7 +151,7 @@ fn publish(message: &Message<'_>) -> Option<Action> {
     let inner = message.subject.starts_with(b"$JS.") || message.subject.starts_with(b"_INBOX.");
     (!inner).then(|| {
         let target = name(message.subject);
-        Action::Publish(Publish { method: "PUB", target, qos: 0, retained: false, bytes })
+        Action::Publish(Publish { method: "PUB", target, bytes, ..Publish::default() })
     })
 }
 

@@ -1,6 +1,7 @@
 //! Captures of planted traffic, written byte by byte: no codec of the program has part in them. Each message is a segment or a
 //! datagram, answered a millisecond later.
 
+use super::spoken::{connect, greeting, message, subscription};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -12,6 +13,11 @@ pub enum Speaks {
     Mqtt,
     Http,
     Coap,
+    Http2,
+    Nats,
+    Amqp,
+    Amqp1,
+    Kafka,
 }
 
 impl Speaks {
@@ -20,7 +26,16 @@ impl Speaks {
             Speaks::Mqtt => 1883,
             Speaks::Http => 8080,
             Speaks::Coap => 5683,
+            Speaks::Http2 => 8081,
+            Speaks::Nats => 4222,
+            Speaks::Amqp | Speaks::Amqp1 => 5672,
+            Speaks::Kafka => 9092,
         }
+    }
+
+    /// Whether messages have paths, which begin with a slash.
+    pub fn has_paths(self) -> bool {
+        matches!(self, Speaks::Http | Speaks::Coap | Speaks::Http2)
     }
 }
 
@@ -34,11 +49,12 @@ pub struct Sent {
     pub retained: bool,
 }
 
-/// A connection's numbers of bytes, of both sides.
+/// A connection's numbers of bytes, of both sides, and of messages.
 #[derive(Clone, Copy)]
 struct Stream {
     client: u32,
     server: u32,
+    messages: u32,
 }
 
 /// Packets with their times in nanoseconds, in any order.
@@ -76,17 +92,8 @@ impl Traffic {
                 &connect(&format!("app-{number}")),
                 &[],
             );
-            let mut body = vec![0, 1];
-            text(&mut body, &filter);
-            body.push(1);
-            self.say(
-                begin + 400_000,
-                Speaks::Mqtt,
-                client,
-                &mut stream,
-                &mqtt(0x82, &body),
-                b"\x90\x03\0\x01\x01",
-            );
+            let (asks, answers) = subscription(&filter);
+            self.say(begin + 400_000, Speaks::Mqtt, client, &mut stream, &asks, &answers);
         }
         for (at, speaks, sent) in std::mem::take(&mut self.said) {
             if speaks == Speaks::Coap {
@@ -96,14 +103,11 @@ impl Traffic {
             let key = (speaks, sent.client);
             let known = streams.get(&key).copied();
             let mut stream = known.unwrap_or_else(|| self.open(begin, speaks, sent.client));
-            if known.is_none() && speaks == Speaks::Mqtt {
-                let hello = connect(&format!("device-{}", sent.client));
-                self.say(begin + 500_000, speaks, sent.client, &mut stream, &hello, b"\x20\x02\0\0");
+            if let Some((asks, answers)) = greeting(speaks, &sent).filter(|_| known.is_none()) {
+                self.say(begin + 500_000, speaks, sent.client, &mut stream, &asks, &answers);
             }
-            let (asks, answers) = match speaks {
-                Speaks::Mqtt => publish(&sent),
-                _ => post(&sent),
-            };
+            let (asks, answers) = message(speaks, &sent, stream.messages);
+            stream.messages += 1;
             self.say(at, speaks, sent.client, &mut stream, &asks, &answers);
             streams.insert(key, stream);
         }
@@ -128,7 +132,7 @@ impl Traffic {
         self.segment(at, (client, port, true), (999, 0), 0x02, &[]);
         self.segment(at + 50_000, (client, port, false), (4_999, 1_000), 0x12, &[]);
         self.segment(at + 100_000, (client, port, true), (1_000, 5_000), 0x10, &[]);
-        Stream { client: 1_000, server: 5_000 }
+        Stream { client: 1_000, server: 5_000, messages: 0 }
     }
 
     fn say(
@@ -218,53 +222,4 @@ impl Traffic {
         packet.extend(content);
         self.packets.push((at, packet));
     }
-}
-
-fn text(out: &mut Vec<u8>, text: &str) {
-    out.extend((text.len() as u16).to_be_bytes());
-    out.extend(text.as_bytes());
-}
-
-/// A packet of MQTT.
-fn mqtt(first: u8, body: &[u8]) -> Vec<u8> {
-    let mut packet = vec![first];
-    let mut left = body.len();
-    loop {
-        let more = if left > 127 { 128 } else { 0 };
-        packet.push((left % 128) as u8 | more);
-        left /= 128;
-        if more == 0 {
-            break;
-        }
-    }
-    packet.extend(body);
-    packet
-}
-
-fn connect(client: &str) -> Vec<u8> {
-    let mut body = Vec::new();
-    text(&mut body, "MQTT");
-    body.extend([4, 2, 0, 45]);
-    text(&mut body, client);
-    mqtt(0x10, &body)
-}
-
-fn publish(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
-    let mut body = Vec::new();
-    text(&mut body, &sent.target);
-    if sent.qos > 0 {
-        body.extend([0, 7]);
-    }
-    body.extend(vec![b'x'; sent.bytes]);
-    let first = 0x30 | sent.qos << 1 | u8::from(sent.retained);
-    let answers: &[u8] = if sent.qos > 0 { b"\x40\x02\0\x07" } else { b"" };
-    (mqtt(first, &body), answers.to_vec())
-}
-
-fn post(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
-    let Sent { target, bytes, .. } = sent;
-    let mut asks =
-        format!("POST {target} HTTP/1.1\r\nHost: platform\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
-    asks.extend(vec![b'x'; *bytes]);
-    (asks, b"HTTP/1.1 204 No Content\r\n\r\n".to_vec())
 }
