@@ -24,6 +24,8 @@ pub struct Limits {
     pub half_open: Option<u64>,
     /// Further connections that the firewall can keep track of (`net.netfilter.nf_conntrack_max`, less those it has).
     pub tracked: Option<u64>,
+    /// Memory for the data of TCP connections beyond which the kernel becomes sparing, in bytes (`net.ipv4.tcp_mem`).
+    pub tcp_memory: Option<u64>,
     /// Version of the kernel, its first two numbers.
     pub kernel: Option<(u32, u32)>,
     /// Where the kernel has the time from.
@@ -62,6 +64,7 @@ impl Limits {
             tracked: number("/proc/sys/net/netfilter/nf_conntrack_max")
                 .zip(number("/proc/sys/net/netfilter/nf_conntrack_count"))
                 .map(|(most, count): (u64, u64)| most.saturating_sub(count)),
+            tcp_memory: tcp_memory(&text("/proc/sys/net/ipv4/tcp_mem").unwrap_or_default()),
             kernel: kernel(&text("/proc/sys/kernel/osrelease").unwrap_or_default()),
             clock_source: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
@@ -91,6 +94,12 @@ pub fn raise_open_files(wanted: u64) {
         // Where it is refused the limit stays, which whoever checks it afterwards sees.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum: limit.maximum });
     }
+}
+
+/// The second of three numbers of pages.
+fn tcp_memory(text: &str) -> Option<u64> {
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
 }
 
 /// Limit and use of memory in the first version of control groups.

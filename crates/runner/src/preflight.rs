@@ -8,6 +8,7 @@ mod demand;
 mod machine;
 
 pub use demand::{Demand, Place};
+pub use machine::memory_of_clients;
 
 pub use plimsoll_model::host_check::{HostCheck, Severity};
 use plimsoll_observe::limits::Limits;
@@ -44,6 +45,7 @@ pub fn examine(limits: &Limits, probe: Option<&Probe>, demand: Option<&Demand>) 
         connections::source_addresses(demand),
         connections::accept_queue(limits, demand),
         connections::tracked(limits, demand),
+        connections::tcp_memory(limits, demand),
         machine::kernel(limits),
         machine::processors(limits, demand),
         machine::arrivals(demand),

@@ -11,6 +11,8 @@ const PLENTY_OF_FILES: u64 = 65_536;
 const PORTS_WELL_USED: f64 = 0.8;
 /// The widest range of local ports that leaves out the well-known ones.
 const WIDEST: u64 = 64_512;
+/// Data of a connection that waits in the kernel under load, in bytes: the least, a page for each direction.
+const WAITING: u64 = 2 * 4096;
 /// How long a platform may stop accepting, as in a collection of garbage, before its queue must be full.
 const PAUSE: f64 = 0.1;
 
@@ -181,6 +183,28 @@ pub fn tracked(limits: &Limits, demand: Option<&Demand>) -> Option<HostCheck> {
     Some(HostCheck::warning(SUBJECT, told, format!("`sudo sysctl -w net.netfilter.nf_conntrack_max={most}`")))
 }
 
+pub fn tcp_memory(limits: &Limits, demand: Option<&Demand>) -> Option<HostCheck> {
+    const SUBJECT: &str = "buffers";
+    let (room, demand) = (limits.tcp_memory?, demand?);
+    let ends = if demand.place == Place::Elsewhere { 1 } else { 2 };
+    let wanted = demand.connections.saturating_mul(ends * WAITING);
+    if wanted <= room {
+        let told = format!(
+            "the kernel has room for a page that waits in each direction of {} connections",
+            shown(demand.connections)
+        );
+        return Some(HostCheck::good(SUBJECT, told));
+    }
+    let told = format!(
+        "if a page waits in each direction of {} connections, the kernel is beyond what it gives to TCP, and slows them down",
+        shown(demand.connections)
+    );
+    // Three numbers of pages: from the first one on it watches, from the second on it is sparing, at the third it refuses.
+    let pages = wanted.div_ceil(4096);
+    let remedy = format!("`sudo sysctl -w net.ipv4.tcp_mem=\"{pages} {} {}\"`", pages * 3 / 2, pages * 2);
+    Some(HostCheck::warning(SUBJECT, told, remedy))
+}
+
 /// A count for people; commands have their numbers without commas.
 fn shown(count: u64) -> String {
     grouped(count as f64)
@@ -218,6 +242,7 @@ mod tests {
             accept_queue: Some(4096),
             half_open: Some(2048),
             tracked: Some(10_000),
+            tcp_memory: Some(1 << 28),
             ..Limits::default()
         }
     }
@@ -301,5 +326,16 @@ mod tests {
         assert_eq!(open_files(&limits(), None).unwrap().severity, Warning);
         assert!(local_ports(&limits(), None).unwrap().told.contains("28,232"));
         assert_eq!(open_files(&Limits::default(), None), None, "what is not known is not judged");
+    }
+
+    #[test]
+    fn connections_need_memory_for_what_waits_on_the_way() {
+        let found = |connections, place| tcp_memory(&limits(), Some(&demand(connections, place))).unwrap();
+        assert_eq!(found(32_768, Place::Elsewhere).severity, Good);
+        let beyond = found(32_769, Place::Elsewhere);
+        assert_eq!(beyond.severity, Warning);
+        assert!(beyond.remedy.contains("tcp_mem=\"65538 98307 131076\""), "{beyond}");
+        assert_eq!(found(32_768, Place::Loopback).severity, Warning, "both ends are here");
+        assert_eq!(tcp_memory(&limits(), None), None);
     }
 }

@@ -105,12 +105,13 @@ fn is_secured(plan: &Plan) -> bool {
 
 /// The highest rate of arrivals that each thread walks whole.
 fn walked(plan: &Plan) -> f64 {
-    let (gaps, per) = match plan.load.model {
-        Model::Open { arrivals, per } => (arrivals, per),
-        Model::PartlyOpen { arrivals, .. } => (arrivals, ArrivalsPer::Population),
-        Model::Closed { .. } => return 0.0,
+    let is_walked_whole = match plan.load.model {
+        Model::Open { arrivals, per } => are_walked_whole(arrivals, per),
+        Model::PartlyOpen { arrivals, .. } => are_walked_whole(arrivals, ArrivalsPer::Population),
+        Model::Trace(_) => true,
+        Model::Closed { .. } => false,
     };
-    if !are_walked_whole(gaps, per) {
+    if !is_walked_whole {
         return 0.0;
     }
     let searched = plan.load.search.iter().map(|search| search.to);

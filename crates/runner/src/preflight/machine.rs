@@ -102,6 +102,15 @@ pub fn arrivals(demand: Option<&Demand>) -> Option<HostCheck> {
 const FURTHER: &str =
     "run the platform on another host, or on one with more processors; fewer `load.threads`";
 
+/// Memory of idle clients in this process, and in the kernel if the platform is elsewhere; bytes.
+pub fn memory_of_clients(clients: u64, secured: bool) -> u64 {
+    clients.saturating_mul(of_client(secured) + OF_SOCKET)
+}
+
+fn of_client(secured: bool) -> u64 {
+    if secured { OF_SECURED_CLIENT } else { OF_CLIENT }
+}
+
 pub fn memory(limits: &Limits, demand: Option<&Demand>) -> Option<HostCheck> {
     const SUBJECT: &str = "memory";
     let free = limits.memory?;
@@ -109,7 +118,7 @@ pub fn memory(limits: &Limits, demand: Option<&Demand>) -> Option<HostCheck> {
         return Some(HostCheck::good(SUBJECT, format!("{} to be had", size(free))));
     };
     let ends = if demand.place == Place::Elsewhere { 1 } else { 2 };
-    let of_client = if demand.secured { OF_SECURED_CLIENT } else { OF_CLIENT };
+    let of_client = of_client(demand.secured);
     let needed = demand.connections.saturating_mul(of_client + ends * OF_SOCKET);
     let told = format!(
         "{} connections{} need about {} while they are idle ({} here and {} in the kernel each, the platform's own \
