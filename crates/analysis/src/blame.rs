@@ -146,7 +146,9 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let at_once = match (level.verdict, level.validity) {
         (LevelVerdict::Met | LevelVerdict::Unfinished, _) => return None,
         (LevelVerdict::Invalid, Validity::Interrupted) => return None,
-        (LevelVerdict::Undecided, _) => Some(Culprit::Unknown),
+        (LevelVerdict::Undecided, _) | (LevelVerdict::Invalid, Validity::ClockBound) => {
+            Some(Culprit::Unknown)
+        }
         (LevelVerdict::Invalid, Validity::GeneratorBound) => Some(Culprit::Generator),
         (LevelVerdict::Invalid, Validity::ReceiverBound) => Some(Culprit::Receiver),
         (LevelVerdict::Invalid, Validity::HostBound) => Some(Culprit::Host),

@@ -141,7 +141,9 @@ fn time_is_clear(
     let allowed = 1.0 - q;
     let margin = MARGIN * (allowed * q / n as f64).sqrt();
     let excused = held.map_or(Nanos::ZERO, |held| Nanos::from_secs_f64(held.as_secs_f64() * AMPLIFIED));
-    let bound = Nanos::from_secs_f64(bound).max(Nanos::ZERO) + excused;
+    // What the clocks of workers may have added to it.
+    let by_clocks = level.crossed.filter(|_| received).map_or(0.0, |crossed| crossed.within);
+    let bound = Nanos::from_secs_f64(bound + by_clocks).max(Nanos::ZERO) + excused;
     TAKEN_OFF.iter().any(|&quantile| {
         let (late, slow) = (at(&lateness, quantile), at(&lag, quantile));
         let beyond = (bound + late + slow).0.min(NEVER.0);

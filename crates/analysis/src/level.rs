@@ -9,6 +9,7 @@ pub use inference::{Inference, PublishCause, Rise, TotalCause};
 pub use times::Times;
 
 use crate::achieved::Achieved;
+use crate::clocks::{ClockSummary, CrossedSummary};
 use crate::curve::CurveSummary;
 use crate::event_life::EventLife;
 use crate::faults::FaultSummary;
@@ -62,7 +63,7 @@ pub struct LevelSummary {
         feature = "schema",
         schemars(
             with = "String",
-            extend("enum" = ["valid", "generator_bound", "receiver_bound", "host_bound", "interrupted"])
+            extend("enum" = ["valid", "generator_bound", "receiver_bound", "host_bound", "clock_bound", "interrupted"])
         )
     )]
     pub validity: Validity,
@@ -225,6 +226,14 @@ pub struct LevelSummary {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub falling: bool,
+    /// How the clocks of workers stood to the coordinator's; absent where all read that one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub clocks: Vec<ClockSummary>,
+    /// Deliveries of which one clock saw the sending and another one the arrival; absent where there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub crossed: Option<CrossedSummary>,
     /// Each population by itself, in their order; absent in a run of one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]
@@ -274,6 +283,10 @@ pub struct PopulationLevel {
     pub devices: u32,
     /// The number of the first of them.
     pub first_device: u32,
+    /// The site or the worker at which they stand; absent where they stand at all workers, or on one host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub at: Option<String>,
     /// Its figures, as if it had been alone; of the platform and of the host, what they say of the whole level.
     pub figures: Box<LevelSummary>,
 }
@@ -362,7 +375,7 @@ pub enum LevelVerdict {
     Missed,
     /// The measurement is too short to decide.
     Undecided,
-    /// The generator, a receiver or the host was the limit.
+    /// The generator, a receiver, the host or the clocks of workers were the limit.
     Invalid,
     /// The run ended within the level.
     #[default]

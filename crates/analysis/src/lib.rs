@@ -6,6 +6,7 @@ mod blame;
 pub mod capacity_plan;
 pub mod censored;
 mod clear;
+pub mod clocks;
 pub mod closed_bounds;
 pub mod compare;
 pub mod cost;
@@ -215,8 +216,12 @@ fn judge(
     finding: Option<&search::Finding>,
 ) -> (Verdict, String) {
     match &record.end {
-        Some(RunEnd::Failed(reason)) => (Verdict::Failed, reason.clone()),
+        Some(RunEnd::Failed(reason) | RunEnd::WorkerLost(reason)) => (Verdict::Failed, reason.clone()),
         Some(RunEnd::Interrupted) => (Verdict::Interrupted, "stopped by the user".to_owned()),
+        Some(RunEnd::Killed) => (
+            Verdict::Interrupted,
+            "it was killed, or its host went down: this is what it had measured".to_owned(),
+        ),
         None if record.goes_on => {
             (Verdict::Running, "the run still goes on: this is what it has so far".to_owned())
         }

@@ -220,6 +220,8 @@ impl<'a> Seen<'a> {
         level.event_life = EventLife::of(level.achieved_ratio(), clock, |metric| self.time(metric));
         let Some(end) = end else { return };
         level.connected = self.connects().then_some(end.connected);
+        level.clocks = end.clocks.iter().map(Into::into).collect();
+        level.crossed = end.crossed.map(Into::into);
         // What was lost when the level closed may have come late.
         level.first_loss = end.first_loss.filter(|_| self.counts.lost() > 0);
         level.incident.clone_from(&end.incident);
@@ -289,6 +291,7 @@ fn populations(record: &LevelRecord, terms: &Terms) -> Vec<PopulationLevel> {
             protocol: of.protocol.clone(),
             devices: of.terms.devices,
             first_device: of.first_device,
+            at: of.at.clone(),
             figures: Box::new(summarize(&own, &of.terms, &[])),
         }
     };

@@ -2,6 +2,7 @@
 
 use crate::achieved::Side;
 use crate::censored::NEVER;
+use crate::clocks;
 use crate::faults;
 use crate::level::LevelSummary;
 use crate::time_summary::TimeSummary;
@@ -20,6 +21,8 @@ pub enum Standing {
     Missed(String),
     /// The measurement is too short to tell: the reason.
     Undecided(String),
+    /// The clocks of workers are too far apart to tell: the reason.
+    Refused(String),
 }
 
 /// What an objective looks at: the level, or one of its populations.
@@ -64,16 +67,16 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
                     "too many operations never completed for {objective} to be met"
                 ));
             }
-            judge_sampled(objective, value, interval)
+            judge_sampled(objective, value, interval, clocks::doubt(objective, level))
         }
         Subject::Mean(metric) => {
-            let Some(time) = time(level, metric) else { return judge_sampled(objective, None, None) };
+            let Some(time) = time(level, metric) else { return judge_sampled(objective, None, None, 0.0) };
             if level.overload {
                 return Standing::Missed(format!(
                     "{objective}: the level is in overload, a mean does not exist"
                 ));
             }
-            judge_sampled(objective, time.mean, time.ci95)
+            judge_sampled(objective, time.mean, time.ci95, clocks::doubt(objective, level))
         }
     }
 }
@@ -83,7 +86,9 @@ impl Standing {
     pub fn reason(&self) -> Option<String> {
         match self {
             Standing::Met => None,
-            Standing::Missed(reason) | Standing::Undecided(reason) => Some(reason.clone()),
+            Standing::Missed(reason) | Standing::Undecided(reason) | Standing::Refused(reason) => {
+                Some(reason.clone())
+            }
         }
     }
 }
@@ -121,7 +126,13 @@ fn judge_count(objective: &Objective, value: Option<f64>) -> Standing {
     }
 }
 
-fn judge_sampled(objective: &Objective, value: Option<f64>, interval: Option<[f64; 2]>) -> Standing {
+/// `doubt` is by how much clocks may have moved the values: both ends of the interval, with that, must lie on one side.
+fn judge_sampled(
+    objective: &Objective,
+    value: Option<f64>,
+    interval: Option<[f64; 2]>,
+    doubt: f64,
+) -> Standing {
     let Some(value) = value else {
         return Standing::Undecided(format!("{objective}: too few observations"));
     };
@@ -129,7 +140,11 @@ fn judge_sampled(objective: &Objective, value: Option<f64>, interval: Option<[f6
     let Some([lo, hi]) = interval else {
         return Standing::Undecided(format!("{objective}: fewer than two samples, so no interval"));
     };
+    let is_doubtful = holds(lo - doubt) != holds(hi + doubt);
     match (holds(lo), holds(hi)) {
+        (one, other) if one == other && is_doubtful => {
+            Standing::Refused(clocks::refusal(objective, &shown(objective, value), doubt))
+        }
         (true, true) => Standing::Met,
         (false, false) => Standing::Missed(format!("{} (objective {objective})", shown(objective, value))),
         _ => {

@@ -326,6 +326,7 @@ fn notes(cells: &[Cell], taken: &[Taken]) -> Vec<String> {
         (Validity::GeneratorBound, "the load threads were the limit"),
         (Validity::ReceiverBound, "receiving was the limit"),
         (Validity::HostBound, "this host was the limit"),
+        (Validity::ClockBound, "the clocks of workers left an objective open"),
     ] {
         left_out(&|run| run.validity == Some(bound), why);
     }

@@ -1,8 +1,9 @@
 //! The verdict on a level, from what its objectives say and from whether it measured the platform at all.
 //!
 //! In this order: a platform that died has missed; so has one that missed clearly, whatever the host did; then a level that
-//! measured generator, receiver or host is invalid, and so is a miss of a platform whose processors others held; what nothing
-//! proves, or what was still changing, is undecided; and what is left is what the objectives say.
+//! measured generator, receiver or host is invalid, and so is a miss of a platform whose processors others held; a level that misses
+//! nothing is invalid if the clocks of workers leave an objective open; what nothing proves, or what was still changing, is
+//! undecided; and what is left is what the objectives say.
 
 use crate::clear;
 use crate::level::{LevelSummary, LevelVerdict};
@@ -111,8 +112,16 @@ fn decide(
         return;
     }
     let is_missed = |(_, standing): &&(&Objective, Standing)| matches!(standing, Standing::Missed(_));
+    let is_refused = |(_, standing): &&(&Objective, Standing)| matches!(standing, Standing::Refused(_));
     let missed: Vec<&Objective> =
         standings.iter().filter(is_missed).map(|(objective, _)| *objective).collect();
+    let refused: Vec<String> =
+        standings.iter().filter(is_refused).filter_map(|(_, standing)| standing.reason()).collect();
+    if missed.is_empty() && !gone && !refused.is_empty() {
+        (level.validity, level.verdict, level.reasons) =
+            (Validity::ClockBound, LevelVerdict::Invalid, refused);
+        return;
+    }
     let passing = missed.iter().any(|objective| may_pass(level, objective));
     let unproved = (level.unproved as f64 > level.sent as f64 * UNPROVED).then(|| unproved(level));
     (level.verdict, level.reasons) = match (!missed.is_empty(), unproved) {

@@ -14,14 +14,14 @@ use crate::arrivals::{self, Process};
 use crate::clock::Clock;
 use crate::driver::Client;
 use crate::drivers::RunService;
+use crate::layout::{Layout, Seat};
 use crate::recorder::Timeline;
 use crate::roles::listening::Listening;
 use crate::run_context::RunContext;
 use crate::shard::workload::process_of;
 use crate::shard::{Command, Reply};
-use crate::share::Share;
 use part::Started;
-use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, PopulationEnd};
+use plimsoll_model::record::{LevelClocks, LevelEnd, LevelStart, Measurement, PopulationEnd};
 use plimsoll_model::samples::pieces_of;
 use plimsoll_model::{Load, Nanos, RunId};
 use plimsoll_scenario::plan::Captures;
@@ -62,8 +62,8 @@ pub struct Engine {
     /// All populations, that of the run's plan first.
     plans: Vec<Arc<Plan>>,
     clock: Clock,
-    /// Load threads of each population, at all workers.
-    threads: u32,
+    /// Which load threads there are, at all workers.
+    layout: Arc<Layout>,
     /// Those of the first population come first.
     shards: Vec<ShardThread>,
     /// The only shard of a run in simulated time.
@@ -90,6 +90,8 @@ pub struct Engine {
     lost: Option<String>,
     /// Why those of a worker stopped the load of the level that goes on, if they did.
     halted: Option<String>,
+    /// What was said of the clocks of workers in it.
+    clocks: Option<LevelClocks>,
 }
 
 /// Where subscribers are notified.
@@ -172,21 +174,23 @@ impl Engine {
         clock: Clock,
         run_contexts: Vec<Arc<RunContext>>,
     ) -> Result<Engine, EngineError> {
-        let part = Part { first: 0, of: processors.len().max(1) as u32 };
+        let threads = processors.len().max(1) as u32;
+        let layout = Arc::new(Layout::of_one_process(plan.populations().count(), threads));
+        let part = Part { layout: Arc::clone(&layout), process: 0 };
         let started =
-            part::start((plan, run), addresses, (processors, precedence), part, clock, &run_contexts)?;
+            part::start((plan, run), addresses, (processors, precedence), &part, clock, &run_contexts)?;
         let Started { shards, notified, services, replies, .. } = started;
         Ok(Engine {
             notified,
             services,
-            ..Engine::over(plan, (shards, part.of), replies, clock, run_contexts)
+            ..Engine::over(plan, (shards, layout), replies, clock, run_contexts)
         })
     }
 
-    /// An engine over load threads, so many of each population, of which nobody is notified and which share nothing.
+    /// An engine over such load threads, of which nobody is notified and which share nothing.
     fn over(
         plan: &Arc<Plan>,
-        (shards, threads): (Vec<ShardThread>, u32),
+        (shards, layout): (Vec<ShardThread>, Arc<Layout>),
         replies: Receiver<Reply>,
         clock: Clock,
         run_contexts: Vec<Arc<RunContext>>,
@@ -197,7 +201,7 @@ impl Engine {
             notified: plans.iter().map(|_| Notified::default()).collect(),
             plans,
             clock,
-            threads,
+            layout,
             shards,
             simulated: None,
             replies,
@@ -211,6 +215,7 @@ impl Engine {
             run_contexts,
             lost: None,
             halted: None,
+            clocks: None,
         }
     }
 
@@ -361,9 +366,9 @@ impl Engine {
         }
         let kept: Vec<u32> = self.plan.shares_of(level).into_iter().map(devices_of).collect();
         for ((plan, shards), keep) in self.populations().zip(&kept) {
-            for (index, shard) in (0..).zip(shards) {
+            for (seat, shard) in shards {
                 let first = plan.population.first_device;
-                let share = Share { index, of: self.threads, first };
+                let share = seat.devices.from(first);
                 let owned = (first + keep..first + plan.devices).filter(|&device| share.owns(device));
                 shard.tell(Command::Release(owned.map(Client::Device).collect()))?;
             }
@@ -373,9 +378,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Each population with its load threads.
-    fn populations(&self) -> impl Iterator<Item = (&Arc<Plan>, &[ShardThread])> {
-        self.plans.iter().zip(self.shards.chunks(self.threads as usize))
+    /// Each population with its load threads, and what each of these has of it.
+    fn populations(&self) -> impl Iterator<Item = (&Arc<Plan>, Vec<(&Seat, &ShardThread)>)> {
+        self.plans.iter().enumerate().map(move |(population, plan)| {
+            let numbers = self.layout.numbers(population);
+            let shards = self.shards.get(numbers.start as usize..numbers.end as usize).unwrap_or_default();
+            (plan, self.layout.seats(population).iter().zip(shards).collect())
+        })
     }
 
     /// Waits until nothing that belongs to earlier levels comes from the platform any more, so that a lower level is
@@ -450,7 +459,7 @@ impl Engine {
         let levels = self.plan.shares_of(level);
         let messages = self.plan.messages_of_each(level);
         for (((_, shards), &level), &messages) in self.populations().zip(&levels).zip(&messages) {
-            for shard in shards {
+            for (_, shard) in shards {
                 shard.tell(Command::Run { timeline, level, messages, drain_end })?;
             }
         }
@@ -492,6 +501,8 @@ impl Engine {
         end.populations = populations;
         // Also where it was said while the level was being closed.
         end.halted = self.halted.take();
+        let clocks = self.clocks.take().unwrap_or_default();
+        let mut end = end.with_clocks(clocks);
         for service in &self.services {
             service.level_ended(&mut end);
         }
@@ -569,6 +580,10 @@ impl Engine {
                 self.halted = Some(why);
                 return (None, true);
             }
+            Reply::Clocks(clocks) => {
+                self.clocks = Some(*clocks);
+                return (None, true);
+            }
             // Who leads the workers answers for those that are gone.
             Reply::Lost(why) => {
                 (self.halted, self.lost) = (Some(why.clone()), Some(why));
@@ -622,7 +637,7 @@ fn ended(plan: &Plan, ends: &[Option<LevelEnd>]) -> Vec<PopulationEnd> {
     let of = |end: &Option<LevelEnd>| {
         let end = end.clone().unwrap_or_default();
         let LevelEnd { first_sent, last_done, first_loss, connected, outages, .. } = end;
-        PopulationEnd { first_sent, last_done, first_loss, connected, outages }
+        PopulationEnd { first_sent, last_done, first_loss, connected, outages, crossed: None }
     };
     ends.iter().map(of).collect()
 }

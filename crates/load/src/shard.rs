@@ -22,7 +22,7 @@ use crate::topology::Topology;
 use at_work::AtWork;
 use attempts::{Attempts, Due};
 use plimsoll_model::message::MessageRecord;
-use plimsoll_model::record::{LevelEnd, SamplePart, ThreadUsage};
+use plimsoll_model::record::{LevelClocks, LevelEnd, SamplePart, ThreadUsage};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{LevelPlan, MarkerForm, Model, Plan, Protocol};
 pub(crate) use retries::PATIENCE as CONNECT_PATIENCE;
@@ -126,6 +126,8 @@ pub enum Reply {
     Halted(String),
     /// A worker is gone for good, and why.
     Lost(String),
+    /// What is known of the clocks of workers in the level that is being closed.
+    Clocks(Box<LevelClocks>),
 }
 
 /// One load thread's state, generic over the protocol.
@@ -141,6 +143,8 @@ pub struct Shard<D: Driver> {
     population: u16,
     /// Who owns which device.
     owners: Arc<Owners>,
+    /// Its part of northbound queries.
+    queriers: Option<Share>,
     /// The forms of the markers that come to its clients.
     markers: Vec<MarkerForm>,
     driver: D,
@@ -224,6 +228,8 @@ pub struct Wiring {
     pub population: u16,
     /// Which of them owns which device.
     pub owners: Arc<Owners>,
+    /// Its part of northbound queries; `None` where it asks none.
+    pub queriers: Option<Share>,
     /// Bytes of the headers of a datagram on the way to the platform, IP and UDP.
     pub datagram_header: u64,
     /// When subscribers were notified, for a platform that notifies each at most once a period.
@@ -268,6 +274,7 @@ impl<D: Driver> Shard<D> {
             number: wiring.number,
             population: wiring.population,
             owners: wiring.owners,
+            queriers: wiring.queriers,
             driver,
             recorder: Recorder::default(),
             replies: wiring.replies,
@@ -338,9 +345,9 @@ impl<D: Driver> Shard<D> {
                 let fault = self.plan.load.faults.first().map(|plan| plan.fault.at);
                 let calm = storm.or(fault).unwrap_or(Nanos::ZERO);
                 self.outages.begin(timeline.hold_start + calm);
-                let northbound = self.plan.northbound.as_ref();
-                let queries = northbound.map(|northbound| {
-                    Queries::new(&self.plan, northbound, self.share, timeline, self.next_query)
+                let northbound = self.plan.northbound.as_ref().zip(self.queriers);
+                let queries = northbound.map(|(northbound, share)| {
+                    Queries::new(&self.plan, northbound, share, timeline, self.next_query)
                 });
                 self.level = Some(Level {
                     timeline,

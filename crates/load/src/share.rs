@@ -21,11 +21,18 @@ pub struct Share {
 impl Share {
     /// A whole population whose first number is zero.
     pub const WHOLE: Share = Share { index: 0, of: 1, first: 0 };
+    /// Nothing of a population.
+    pub const NOTHING: Share = Share { index: BLOCKS, of: 1, first: 0 };
 
     /// The same part of a population with that first number.
     #[must_use]
     pub fn from(self, first: u32) -> Share {
         Share { first, ..self }
+    }
+
+    /// Whether it has anything of a population that is large enough.
+    pub fn has_any(self) -> bool {
+        self.index < BLOCKS
     }
 
     /// Which of `of` threads owns a number of a population that begins at zero.

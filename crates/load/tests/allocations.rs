@@ -15,6 +15,7 @@ use plimsoll_load::drivers::lwm2m::Lwm2mDriver;
 use plimsoll_load::drivers::mqtt::MqttDriver;
 use plimsoll_load::drivers::nats;
 use plimsoll_load::drivers::websocket::WebSocketDriver;
+use plimsoll_load::layout::Layout;
 use plimsoll_load::owners::Owners;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
@@ -353,7 +354,8 @@ fn assert_steady<D: Driver>(plan: &Arc<Plan>, run: RunId, clock: Clock, driver: 
         mailboxes: vec![Arc::default()],
         number: 0,
         population: 0,
-        owners: Arc::new(Owners::new(plan, 1)),
+        owners: Arc::new(Owners::new(plan, &Arc::new(Layout::of_one_process(1, 1)))),
+        queriers: None,
         datagram_header: 28,
         throttle: None,
         awaits_stages: false,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use plimsoll_load::driver::{Client, Driver, Event, Traffic};
+use plimsoll_load::layout::Layout;
 use plimsoll_load::owners::Owners;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::run_context::RunContext;
@@ -66,7 +67,8 @@ fn no_token_leaves_a_load_thread_however_the_platform_repeats_it() {
         mailboxes: vec![Arc::default()],
         number: 0,
         population: 0,
-        owners: Arc::new(Owners::new(&plan, 1)),
+        owners: Arc::new(Owners::new(&plan, &Arc::new(Layout::of_one_process(1, 1)))),
+        queriers: None,
         datagram_header: 28,
         throttle: None,
         awaits_stages: false,

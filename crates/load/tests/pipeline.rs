@@ -7,6 +7,7 @@
 use plimsoll_load::arrivals::{Arrivals, Process};
 use plimsoll_load::driver::{Client, Driver, Event, Traffic};
 use plimsoll_load::drivers::null::NullDriver;
+use plimsoll_load::layout::Layout;
 use plimsoll_load::owners::Owners;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
@@ -61,7 +62,8 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
         mailboxes: vec![Arc::default()],
         number: 0,
         population: 0,
-        owners: Arc::new(Owners::new(plan, 1)),
+        owners: Arc::new(Owners::new(plan, &Arc::new(Layout::of_one_process(1, 1)))),
+        queriers: None,
         datagram_header: 28,
         throttle: None,
         awaits_stages: false,

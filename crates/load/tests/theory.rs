@@ -7,6 +7,7 @@
 
 use plimsoll_load::driver::Client;
 use plimsoll_load::drivers::null::NullDriver;
+use plimsoll_load::layout::Layout;
 use plimsoll_load::owners::Owners;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
@@ -51,7 +52,8 @@ fn measure(workers: usize, service: ServiceTime, rate: f64) -> (Vec<MessageRecor
         mailboxes: vec![Arc::default()],
         number: 0,
         population: 0,
-        owners: Arc::new(Owners::new(&plan, 1)),
+        owners: Arc::new(Owners::new(&plan, &Arc::new(Layout::of_one_process(1, 1)))),
+        queriers: None,
         datagram_header: 28,
         throttle: None,
         awaits_stages: false,

@@ -1,6 +1,7 @@
 //! The plain types that every other crate speaks in: time, identifiers, the ledger, metrics and what a run
 //! records. Nothing here does I/O, and nothing here knows a protocol or a platform.
 
+pub mod arrival_trace;
 pub mod cost;
 pub mod counts;
 pub mod curve;
@@ -23,6 +24,7 @@ pub mod time;
 pub mod verdict;
 pub mod wire;
 
+pub use arrival_trace::ArrivalTrace;
 pub use counts::Counts;
 pub use curve::LoadCurve;
 pub use histogram::Histogram;

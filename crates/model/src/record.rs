@@ -103,6 +103,9 @@ pub struct PopulationEnd {
     pub connected: u32,
     /// What became of its clients that lost their connection.
     pub outages: Option<LevelOutages>,
+    /// Its deliveries that went from one clock to another one; `None` where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crossed: Option<Crossed>,
 }
 
 /// Devices that wait for somebody to observe their messages before they send any (LwM2M).
@@ -177,6 +180,66 @@ pub struct LevelEnd {
     /// What was done of each planned fault, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultRecord>,
+    /// How the clocks of workers stood to that of the coordinator; empty where all read that one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<WorkerClock>,
+    /// Deliveries that went from one clock to another one; `None` where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crossed: Option<Crossed>,
+}
+
+/// How the clock of a worker stood to the coordinator's in a level.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerClock {
+    /// The worker.
+    pub worker: String,
+    /// When the level began.
+    pub began: ClockReading,
+    /// When it was closed.
+    pub ended: ClockReading,
+}
+
+/// How a clock stands to another one, and how well that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockReading {
+    /// Theirs minus ours.
+    pub offset: Nanos,
+    /// The offset is no more wrong than this, however unequal the two ways of each round trip were.
+    pub within: Nanos,
+    /// Parts per million by which their clock is faster.
+    pub drift: f64,
+    /// Half of the 95 % interval of that; `None` with fewer than three readings.
+    pub drift_within: Option<f64>,
+    /// Round trips so far.
+    pub readings: usize,
+    /// Whether offset and bound come from the wall clocks of both hosts, which the user says are kept.
+    #[serde(default)]
+    pub by_wall_clock: bool,
+}
+
+/// Deliveries of which one clock saw the sending and another one the arrival, in a level with its warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crossed {
+    /// How many.
+    pub deliveries: u64,
+    /// Their times are no more wrong by the clocks than this.
+    pub within: Nanos,
+}
+
+impl Crossed {
+    /// Those of two populations, or of two pairs of workers.
+    pub fn merged(self, other: Crossed) -> Crossed {
+        Crossed { deliveries: self.deliveries + other.deliveries, within: self.within.max(other.within) }
+    }
+}
+
+/// What is known of the clocks of workers in a level.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LevelClocks {
+    /// Of each worker that does not read the coordinator's.
+    pub clocks: Vec<WorkerClock>,
+    /// Of each population, the deliveries that went from one clock to another one.
+    pub crossed: Vec<Option<Crossed>>,
 }
 
 /// A component of the platform that ended by itself.
@@ -232,7 +295,18 @@ impl LevelEnd {
             death: self.death.or(other.death),
             populations: self.populations.into_iter().chain(other.populations).collect(),
             faults: self.faults.into_iter().chain(other.faults).collect(),
+            clocks: self.clocks.into_iter().chain(other.clocks).collect(),
+            crossed: self.crossed.into_iter().chain(other.crossed).reduce(Crossed::merged),
         }
+    }
+
+    /// The same with what is known of the clocks of workers.
+    #[must_use]
+    pub fn with_clocks(mut self, LevelClocks { clocks, crossed }: LevelClocks) -> LevelEnd {
+        for (population, crossed) in self.populations.iter_mut().zip(&crossed) {
+            population.crossed = *crossed;
+        }
+        LevelEnd { clocks, crossed: crossed.into_iter().flatten().reduce(Crossed::merged), ..self }
     }
 }
 
@@ -547,6 +621,9 @@ pub struct PopulationTerms {
     pub protocol: String,
     /// The number of its first device.
     pub first_device: u32,
+    /// The site or the worker at which its devices stood; `None` where they stood at all workers, or on one host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
     /// The same as of a run of it alone.
     pub terms: Terms,
 }
@@ -581,8 +658,12 @@ pub enum RunEnd {
     Complete,
     /// The user stopped it.
     Interrupted,
+    /// Its process was killed, or its host went down; what it had measured was recovered.
+    Killed,
     /// It could not be done: the reason.
     Failed(String),
+    /// A worker with load threads was lost for good, and why it counts as lost.
+    WorkerLost(String),
     /// A component of the platform ended by itself; what was measured before counts.
     PlatformDied(DeathRecord),
 }
@@ -622,13 +703,15 @@ impl LevelRecord {
             let start = LevelStart { load, populations: Vec::new(), curve, ..start.clone() };
             let end = end.clone().map(|end| {
                 let own = end.populations.get(number).cloned().unwrap_or_default();
-                let PopulationEnd { first_sent, last_done, first_loss, connected, outages } = own;
+                let PopulationEnd { first_sent, last_done, first_loss, connected, outages, crossed } = own;
                 LevelEnd {
                     first_sent,
                     last_done,
                     first_loss,
                     connected,
                     outages,
+                    crossed,
+                    clocks: Vec::new(),
                     populations: Vec::new(),
                     ..end
                 }

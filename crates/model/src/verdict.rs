@@ -15,6 +15,8 @@ pub enum Validity {
     ReceiverBound,
     /// The host took the processor away from our threads.
     HostBound,
+    /// Times from one worker to another one are less certain than an objective needs.
+    ClockBound,
     /// The run was interrupted within the level, and resumed with it later.
     Interrupted,
 }
@@ -27,6 +29,7 @@ impl Validity {
             Validity::GeneratorBound => "generator_bound",
             Validity::ReceiverBound => "receiver_bound",
             Validity::HostBound => "host_bound",
+            Validity::ClockBound => "clock_bound",
             Validity::Interrupted => "interrupted",
         }
     }

@@ -119,6 +119,8 @@ pub enum WireProtocol {
     Nats,
     /// AMQP 0-9-1.
     Amqp,
+    /// AMQP 1.0.
+    Amqp1,
     /// TLS whose keys are not known, and DTLS.
     Tls,
     /// What no dissector knows.
@@ -127,7 +129,7 @@ pub enum WireProtocol {
 
 impl WireProtocol {
     /// All of them, in the order of reports.
-    pub const ALL: [WireProtocol; 13] = [
+    pub const ALL: [WireProtocol; 14] = [
         WireProtocol::Http,
         WireProtocol::Http2,
         WireProtocol::WebSocket,
@@ -139,6 +141,7 @@ impl WireProtocol {
         WireProtocol::Kafka,
         WireProtocol::Nats,
         WireProtocol::Amqp,
+        WireProtocol::Amqp1,
         WireProtocol::Tls,
         WireProtocol::Unknown,
     ];
@@ -157,6 +160,7 @@ impl WireProtocol {
             WireProtocol::Kafka => "kafka",
             WireProtocol::Nats => "nats",
             WireProtocol::Amqp => "amqp",
+            WireProtocol::Amqp1 => "amqp1",
             WireProtocol::Tls => "tls",
             WireProtocol::Unknown => "unknown",
         }

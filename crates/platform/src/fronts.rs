@@ -42,6 +42,7 @@ impl Front {
             install: None,
             version: None,
             cost_per_month: None,
+            at: None,
         };
         Front { component, own_folder: None, is_relay }
     }

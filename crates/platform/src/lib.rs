@@ -40,7 +40,7 @@ pub use component::is_installed;
 pub use interruptible::{pause, unless_stopped};
 pub use options::Options;
 pub use reset::{await_return, reset};
-pub use running::{Death, FaultOver, HttpAddresses, Planned, Platform, check_faults};
+pub use running::{Death, Elsewhere, FaultOver, HttpAddresses, Planned, Platform, Site, check_faults};
 
 use std::path::PathBuf;
 
@@ -147,6 +147,14 @@ pub enum PlatformError {
         done: &'static str,
         /// How long was waited.
         seconds: u64,
+    },
+    /// A worker does not start what stands there.
+    #[error("worker {worker}: {reason}")]
+    Elsewhere {
+        /// The worker.
+        worker: String,
+        /// Why.
+        reason: String,
     },
     /// The user stopped the run.
     #[error("interrupted")]

@@ -1,9 +1,13 @@
-//! Placeholders of platform profiles: `{port:NAME}`, `{dir}`, `{plimsoll}`, `{certificate}`, `{key}`.
+//! Placeholders of platform profiles: `{port:NAME}`, `{host:NAME}`, `{listen}`, `{dir}`, `{plimsoll}`, `{certificate}`, `{key}`.
 
 use crate::certificate::Certificate;
 use crate::free_port::free_port;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+
+/// Where components listen by themselves.
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// What placeholders stand for, filled in as ports are asked for.
 #[derive(Debug)]
@@ -12,6 +16,10 @@ pub struct Placeholders {
     program: PathBuf,
     /// At which all find each component.
     ports: BTreeMap<String, u16>,
+    /// Where the components listen that have these ports, as far as they do not stand here.
+    hosts: BTreeMap<String, IpAddr>,
+    /// Where those listen that stand here.
+    listen: IpAddr,
     /// At which components with something before them listen themselves, each replica at one.
     behind: BTreeMap<String, Vec<u16>>,
     /// The ports of the component that is told something, which of its replicas it is, and its folder where it has one of its own.
@@ -29,12 +37,36 @@ impl Placeholders {
             dir: dir.to_owned(),
             program: PathBuf::new(),
             ports: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            listen: HERE,
             behind: BTreeMap::new(),
             own: BTreeSet::new(),
             replica: 0,
             below: None,
             certificate: None,
         }
+    }
+
+    /// Gives the meaning of `{listen}`: where others reach what listens here.
+    pub fn listen_at(&mut self, address: IpAddr) {
+        self.listen = address;
+    }
+
+    /// Takes in where a component listens that stands elsewhere.
+    pub fn know(&mut self, name: &str, address: SocketAddr) {
+        self.ports.insert(name.to_owned(), address.port());
+        self.hosts.insert(name.to_owned(), address.ip());
+    }
+
+    /// Where the component listens that has the port of that name.
+    pub fn host(&self, name: &str) -> IpAddr {
+        self.hosts.get(name).copied().unwrap_or(self.listen)
+    }
+
+    /// Where all ports are that were asked for so far or are known, by name.
+    pub fn addresses(&self) -> BTreeMap<String, SocketAddr> {
+        let address = |(name, port): (&String, &u16)| (name.clone(), SocketAddr::new(self.host(name), *port));
+        self.ports.iter().map(address).collect()
     }
 
     /// Gives the meaning of `{plimsoll}`.
@@ -102,11 +134,6 @@ impl Placeholders {
         &self.ports
     }
 
-    /// The same, to keep.
-    pub fn into_ports(self) -> BTreeMap<String, u16> {
-        self.ports
-    }
-
     fn certificate(&mut self) -> std::io::Result<&Certificate> {
         if self.certificate.is_none() {
             self.certificate = Some(Certificate::make(&self.dir)?);
@@ -130,7 +157,13 @@ impl Placeholders {
                 rest = after;
                 continue;
             };
+            if let Some(port) = name.strip_prefix("host:") {
+                filled.push_str(&self.host(port).to_string());
+                rest = remainder;
+                continue;
+            }
             match (name, name.strip_prefix("port:")) {
+                ("listen", _) => filled.push_str(&self.listen.to_string()),
                 ("dir", _) => {
                     let own = self.below.as_ref().map(|below| self.dir.join(below));
                     filled.push_str(&own.as_ref().unwrap_or(&self.dir).to_string_lossy());
@@ -177,6 +210,22 @@ mod tests {
         let port = placeholders.port("m").unwrap();
         assert_eq!(filled, format!("/d/x /p {{\"a\": {{b}}}} {port} {port} {{"));
         assert_ne!(placeholders.port("other").unwrap(), port);
+    }
+
+    #[test]
+    fn components_elsewhere_have_addresses_of_their_own() {
+        let mut placeholders = Placeholders::new(Path::new("/d"));
+        let own = placeholders.port("own").unwrap();
+        assert_eq!(
+            placeholders.fill("{listen} {host:own} {host:db}").unwrap(),
+            "127.0.0.1 127.0.0.1 127.0.0.1"
+        );
+        placeholders.know("db", "192.0.2.7:5432".parse().unwrap());
+        placeholders.listen_at([192, 0, 2, 1].into());
+        let filled = placeholders.fill("{host:db}:{port:db} {host:own} {listen}").unwrap();
+        assert_eq!(filled, "192.0.2.7:5432 192.0.2.1 192.0.2.1");
+        let addresses = placeholders.addresses();
+        assert_eq!(addresses["own"], SocketAddr::from(([192, 0, 2, 1], own)));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! A platform that is up.
 
 mod faults;
+mod site;
 
 pub use faults::{FaultOver, check_faults};
+pub use site::Site;
 
 use crate::PlatformError;
 use crate::component::{Allowed, GRACE, Running};
@@ -25,7 +27,7 @@ use plimsoll_simulate::Simulation;
 use rustix::process::geteuid;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,8 +58,8 @@ pub struct Platform {
     address: SocketAddr,
     components: Vec<Running>,
     facts: BTreeMap<String, String>,
-    /// The ports of what we started, by name.
-    ports: BTreeMap<String, u16>,
+    /// The ports of what was started, by name.
+    ports: BTreeMap<String, SocketAddr>,
     /// Holds the components' files; removed with the platform.
     dir: Option<Folder>,
     /// Of a platform that is only simulated.
@@ -66,14 +68,16 @@ pub struct Platform {
     processors: Vec<usize>,
     /// Who uses them beside the platform, as ordered.
     occupiers: Vec<Occupier>,
+    /// Where components listen that we start, beside the loopback network.
+    listen: IpAddr,
 }
 
 /// Where a platform is reached over HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpAddresses {
     host: SocketAddr,
-    ports: BTreeMap<String, u16>,
-    by_itself: Option<u16>,
+    ports: BTreeMap<String, SocketAddr>,
+    by_itself: Option<SocketAddr>,
 }
 
 impl HttpAddresses {
@@ -84,11 +88,10 @@ impl HttpAddresses {
 
     /// The address of the port of that name; without a name, of the one that requests go to by themselves.
     pub fn of(&self, port: Option<&str>) -> Option<SocketAddr> {
-        let port = match port {
+        match port {
             Some(name) => self.ports.get(name).copied(),
             None => self.by_itself,
-        };
-        port.map(|port| SocketAddr::new(self.host.ip(), port))
+        }
     }
 }
 
@@ -133,8 +136,7 @@ impl Planned {
         fronts::find_ports(plan, &mut placeholders)
             .map_err(|error| wrong(format!("no free port: {error}")))?;
         for component in &plan.profile.components {
-            let named = component.texts().try_for_each(|text| placeholders.fill(text).map(drop));
-            named.map_err(|error| wrong(format!("no free port: {error}")))?;
+            reserve(component, &mut placeholders).map_err(|error| wrong(format!("no free port: {error}")))?;
         }
         Ok(Planned::ToStart(Box::new((dir, placeholders))))
     }
@@ -172,6 +174,19 @@ impl Planned {
     /// # Errors
     /// See there.
     pub fn bring_up(self, plan: &PlatformPlan, options: &Options) -> Result<Platform, PlatformError> {
+        self.bring_up_with(plan, options, None)
+    }
+
+    /// The same of a platform of which others start some components.
+    ///
+    /// # Errors
+    /// See [`Platform::bring_up`].
+    pub fn bring_up_with(
+        self,
+        plan: &PlatformPlan,
+        options: &Options,
+        elsewhere: Option<&mut dyn Elsewhere>,
+    ) -> Result<Platform, PlatformError> {
         match self {
             Planned::Running(address) => {
                 let mut facts = facts(plan);
@@ -184,9 +199,36 @@ impl Planned {
                 let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
                 Ok(Platform::at(nowhere, facts(plan), Some(simulation), options))
             }
-            Planned::ToStart(start) => Platform::start_all(plan, options, start.0, start.1),
+            Planned::ToStart(start) => Platform::start_all(plan, options, *start, elsewhere),
         }
     }
+}
+
+/// Who starts the components of a platform that stand at other hosts.
+pub trait Elsewhere {
+    /// Finds free ports there; where these components will listen, by the names of their ports.
+    ///
+    /// # Errors
+    /// There is no such port, or nobody answers.
+    fn reserve(&mut self) -> Result<BTreeMap<String, SocketAddr>, PlatformError>;
+
+    /// Whether a component stands there.
+    fn has(&self, component: &str) -> bool;
+
+    /// Starts a component and waits until it is healthy; its version, where it says one. Others listen where `known` says.
+    ///
+    /// # Errors
+    /// It does not become healthy, or nobody answers.
+    fn start(
+        &mut self,
+        component: &str,
+        known: &BTreeMap<String, SocketAddr>,
+    ) -> Result<Option<String>, PlatformError>;
+}
+
+/// Finds free ports for all that the texts of a component name.
+fn reserve(component: &Component, placeholders: &mut Placeholders) -> io::Result<()> {
+    component.texts().try_for_each(|text| placeholders.fill(text).map(drop))
 }
 
 /// How a component is started, on the processors that the scenario gives it.
@@ -229,6 +271,7 @@ impl Platform {
             simulation,
             processors: if is_bound { options.processors.clone() } else { all_processors() },
             occupiers: Vec::new(),
+            listen: Ipv4Addr::LOCALHOST.into(),
         }
     }
 
@@ -249,8 +292,8 @@ impl Platform {
     fn start_all(
         plan: &PlatformPlan,
         options: &Options,
-        dir: Folder,
-        mut placeholders: Placeholders,
+        (dir, mut placeholders): (Folder, Placeholders),
+        mut elsewhere: Option<&mut dyn Elsewhere>,
     ) -> Result<Platform, PlatformError> {
         let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
         placeholders.stand_for_program(&options.program);
@@ -260,7 +303,22 @@ impl Platform {
         }
         let protocol = plan.protocol();
         let mut device_port = None;
+        if let Some(elsewhere) = &mut elsewhere {
+            elsewhere.reserve()?.into_iter().for_each(|(name, address)| placeholders.know(&name, address));
+        }
         for component in &plan.profile.components {
+            let version_5 = component.mqtt5_port.as_ref();
+            let version_5 = version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt);
+            if let Some(name) = version_5.or(component.port(protocol)) {
+                device_port = Some(name);
+            }
+            if let Some(elsewhere) = elsewhere.as_mut().filter(|elsewhere| elsewhere.has(&component.name)) {
+                let version = elsewhere.start(&component.name, &placeholders.addresses())?;
+                platform
+                    .facts
+                    .extend(version.map(|version| (format!("{} version", component.name), version)));
+                continue;
+            }
             let quota = plan.quotas.get(&component.name).copied().unwrap_or_default();
             let needs = plan.needs.get(&component.name).copied().unwrap_or_default();
             let bound = bound(plan, component, options)?;
@@ -286,11 +344,6 @@ impl Platform {
                 }
             }
             placeholders.speak_to_others();
-            let version_5 = component.mqtt5_port.as_ref();
-            let version_5 = version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt);
-            if let Some(name) = version_5.or(component.port(protocol)) {
-                device_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
-            }
         }
         for relay in &plan.relays {
             platform.facts.insert(format!("relay before {}", relay.component), relay.in_words());
@@ -313,12 +366,11 @@ impl Platform {
             let list: Vec<String> = processors.iter().map(ToString::to_string).collect();
             platform.facts.insert(format!("processors of {component}"), list.join(", "));
         }
-        if let Some(name) = &plan.roles.device.port {
-            device_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
-        }
-        let port = device_port.ok_or_else(|| wrong(format!("no component has a port for {protocol}")))?;
-        platform.ports = placeholders.into_ports();
-        platform.address.set_port(port);
+        let name = plan.roles.device.port.as_ref().or(device_port);
+        let name = name.ok_or_else(|| wrong(format!("no component has a port for {protocol}")))?;
+        let port = placeholders.port(name).map_err(|error| wrong(error.to_string()))?;
+        platform.address = SocketAddr::new(placeholders.host(name), port);
+        platform.ports = placeholders.addresses();
         platform.facts.insert("address".into(), platform.address.to_string());
         platform.dir = Some(dir);
         Ok(platform)
@@ -363,34 +415,34 @@ impl Platform {
             version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt).or(component.port(protocol))
         });
         let own = plan.roles.device.port.as_ref();
-        let port =
+        let address =
             names.filter(|_| own.is_none()).chain(own).filter_map(|name| self.ports.get(name)).next_back();
         let missing = || PlatformError::Profile {
             profile: plan.profile.name.clone(),
             what: format!("no component has a port for {protocol}"),
         };
-        Ok(SocketAddr::new(self.address.ip(), *port.ok_or_else(missing)?))
+        address.copied().ok_or_else(missing)
     }
 
     /// Where a gateway that devices send to was told to find the test manager.
     pub fn stage_log_address(&self, plan: &PlatformPlan) -> Option<SocketAddr> {
         let named = plan.profile.components.iter().find_map(|component| component.port(Protocol::Gateway));
-        let port = named.filter(|_| plan.reports_stages()).and_then(|name| self.ports.get(name));
-        port.map(|&port| SocketAddr::new(self.address.ip(), port))
+        named.filter(|_| plan.reports_stages()).and_then(|name| self.ports.get(name)).copied()
     }
 
     /// Where requests of the controller go: to a port by its name, else to the one that speaks what it does. `devices` is where devices
     /// connect.
     pub fn http_addresses(&self, plan: &PlatformPlan, devices: SocketAddr) -> HttpAddresses {
         let mut ports = self.ports.clone();
-        ports.extend(plan.ports.iter().map(|(name, port)| (name.clone(), *port)));
+        let at_devices = |port: u16| SocketAddr::new(devices.ip(), port);
+        ports.extend(plan.ports.iter().map(|(name, port)| (name.clone(), at_devices(*port))));
         let spoken = plan.roles.controller.requests.protocol();
         let speaking = plan.profile.components.iter().find_map(|component| component.port(spoken).cloned());
         let http = ports.get("http").filter(|_| spoken == Protocol::Http);
         let named = speaking.and_then(|name| ports.get(&name)).or(http);
         let by_itself = match named {
-            Some(&port) => Some(port),
-            None => (plan.protocol() == spoken).then_some(devices.port()),
+            Some(&address) => Some(address),
+            None => (plan.protocol() == spoken).then_some(devices),
         };
         HttpAddresses { host: devices, ports, by_itself }
     }
@@ -629,6 +681,7 @@ impl Platform {
     }
 
     fn await_ready(&mut self, component: &Component, stop: &AtomicBool) -> Result<(), PlatformError> {
+        let listen = self.listen;
         let Some(running) = self.components.last_mut() else { return Ok(()) };
         let request = component.ready_request.as_ref();
         let patience = Duration::from_nanos(component.ready_within.0.try_into().unwrap_or(0));
@@ -643,8 +696,8 @@ impl Platform {
             let is_up = match running.ready_port {
                 None => begin.elapsed() >= SETTLED,
                 Some(_) if begin.elapsed() < quiet => false,
-                Some(port) => TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), ATTEMPT)
-                    .is_ok_and(|stream| request.is_none_or(|request| is_healthy(stream, request, stop))),
+                Some(port) => reached(listen, port)
+                    .is_some_and(|stream| request.is_none_or(|request| is_healthy(stream, request, stop))),
             };
             if is_up {
                 return Ok(());
@@ -669,6 +722,13 @@ impl Drop for Platform {
     fn drop(&mut self) {
         self.take_down();
     }
+}
+
+/// A connection to a component that listens here, at an address that others reach or on the loopback network alone.
+fn reached(listen: IpAddr, port: u16) -> Option<TcpStream> {
+    let here = IpAddr::from(Ipv4Addr::LOCALHOST);
+    let mut hosts = std::iter::once(here).chain((listen != here).then_some(listen));
+    hosts.find_map(|host| TcpStream::connect_timeout(&SocketAddr::new(host, port), ATTEMPT).ok())
 }
 
 /// Whether a component answers its health check as it should.

@@ -2,10 +2,12 @@
 
 mod scenario;
 mod terminal;
+mod trace;
 
 use plimsoll_analysis::learning::Learned;
 pub use scenario::scenario;
 pub use terminal::terminal;
+pub use trace::trace;
 
 /// The JSON Schema of what was learned.
 #[cfg(feature = "schema")]

@@ -237,10 +237,12 @@ fn result(record: &RunRecord, summary: &Summary) -> Vec<String> {
             "The component {} ended by itself ({}), which ended the run.",
             death.component, death.status
         )),
-        Some(RunEnd::Interrupted) => {
+        Some(RunEnd::Interrupted | RunEnd::Killed) => {
             text.push("The run was interrupted; what it had measured is reported.".to_owned())
         }
-        Some(RunEnd::Failed(_)) => text.push("The run failed; what it had measured is reported.".to_owned()),
+        Some(RunEnd::Failed(_) | RunEnd::WorkerLost(_)) => {
+            text.push("The run failed; what it had measured is reported.".to_owned())
+        }
         None => text.push("The run did not come to its end; what it had measured is reported.".to_owned()),
     }
     text.extend(summary.notes.iter().map(|note| format!("{}.", note.trim_end_matches('.'))));

@@ -6,6 +6,8 @@ mod faults;
 mod hysteresis;
 pub(crate) mod limits;
 
+pub(crate) use details::clocks_in_words;
+
 use crate::plain;
 use crate::text::{Colour, Tint, bytes, count, floor_percent, hanging, paint, rate, time, wrapped};
 use plimsoll_analysis::duplicates;
@@ -294,6 +296,12 @@ fn populations(summary: &Summary, colour: Colour) -> String {
             );
             out += &format!("{}\n", row.trim_end());
         }
+    }
+    let stand = summary.levels.first().into_iter().flat_map(|level| &level.populations);
+    let stand = stand.filter_map(|own| Some(format!("{} at {}", own.name, own.at.as_ref()?)));
+    let stand: Vec<String> = stand.collect();
+    if !stand.is_empty() {
+        out += &format!("{}\n", wrapped(&plain::line(&stand.join(", ")), "  ").join("\n"));
     }
     out
 }

@@ -61,6 +61,11 @@ impl Failure {
         )
     }
 
+    /// Whether a worker was lost for good.
+    pub fn is_lost_worker(&self) -> bool {
+        matches!(self, Failure::Engine(EngineError::WorkerLost(_)))
+    }
+
     /// The same with the relays named that stand between, where clients could not connect.
     pub fn behind(self, relays: &[RelayPlan]) -> Failure {
         let faulty = relays.iter().filter(|relay| !relay.options().is_empty());

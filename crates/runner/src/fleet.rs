@@ -1,25 +1,34 @@
 //! The workers of a run, seen from the coordinator: finds them, makes them ready, and passes the engine's orders to their load threads
 //! and the replies back.
 
+mod clocks;
+mod components;
 mod local;
 mod passing;
+mod standing;
 
 use crate::resume::fingerprint;
+use clocks::Clocks;
+pub use components::{AtWorkers, Reports};
 use plimsoll_load::clock::monotonic;
 use plimsoll_load::engine::Addresses;
+use plimsoll_load::layout::Layout;
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{DeliveryContract, Plan, Protocol};
-use plimsoll_stats::clock_offset::{Offset, Reading};
-use plimsoll_workers::announcement::{Announcement, placed};
+use plimsoll_scenario::plan::{DeliveryContract, Plan, PlatformPlan, Protocol};
+use plimsoll_scenario::profile::Component;
+use plimsoll_stats::clock_offset::Reading;
+use plimsoll_workers::announcement::Announcement;
 use plimsoll_workers::frame::{Body, Frame, ProcessId};
 use plimsoll_workers::link::{Broken, Link};
-use plimsoll_workers::message::{Begin, Message, Prepare, Prepared};
+use plimsoll_workers::message::{Begin, Message, Peer, Prepare, Prepared, Report};
+use plimsoll_workers::placement::{Unplaced, placed};
 use plimsoll_workers::post::{Arrival, Post, PostError};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 pub use local::Local;
@@ -31,16 +40,14 @@ pub use plimsoll_workers::post::Server;
 /// Workers announce themselves once a second: after so long all were heard.
 const LISTENING: Duration = Duration::from_millis(2500);
 /// How long it may take until enough workers are there, and until each is ready or has begun.
-const GATHERING: Duration = Duration::from_secs(60);
+pub const GATHERING: Duration = Duration::from_secs(60);
 const ANSWERING: Duration = Duration::from_secs(60);
 /// Bytes that may wait for a worker.
 const SPOOL: usize = 64 * 1024 * 1024;
+/// Inputs that are taken before the next look at all workers.
+const AT_ONCE: usize = 1024;
 /// The longest wait for whatever comes next.
 const TURN: Duration = Duration::from_millis(50);
-/// Clocks are compared so often before the load begins, and then once a second.
-const READINGS: usize = 8;
-const BETWEEN_FIRST: Nanos = Nanos::from_millis(20);
-const BETWEEN: Nanos = Nanos::from_secs(1);
 
 /// Which workers a run is to have.
 #[derive(Clone, Debug)]
@@ -54,8 +61,8 @@ pub struct Wanted {
 /// Where workers are.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// At a NATS server, so many at least.
-    At(Server, usize),
+    /// At a NATS server, so many at least, for which the coordinator waits so long at most.
+    At(Server, usize, Duration),
     /// On this host: so many are started for the run, with a server of their own.
     Local(usize),
 }
@@ -94,9 +101,12 @@ pub enum FleetError {
         /// Its name.
         worker: String,
     },
-    /// The workers cannot carry the run.
+    /// The workers that are there cannot have the run's clients.
+    #[error(transparent)]
+    Unplaced(#[from] Unplaced),
+    /// Subscribers do not stand beside the devices that they receive from.
     #[error("{0}")]
-    NoRoom(String),
+    NotBeside(String),
     /// The plan has what workers cannot do.
     #[error("with workers, a run has {0}: run it without --workers")]
     Unsupported(&'static str),
@@ -124,9 +134,18 @@ pub struct Fleet {
     inputs: Receiver<Input>,
     input: Sender<Input>,
     run: RunId,
+    /// Its workers, in the order of the layout.
     members: Vec<Member>,
-    /// Load threads of each population, at all workers.
-    threads: u32,
+    /// Where each process stands among them.
+    places: BTreeMap<ProcessId, usize>,
+    clocks: Clocks,
+    /// Which load threads they have.
+    layout: Arc<Layout>,
+    /// Who stands where, for the reader of the result; `None` where nobody is pinned.
+    sites: Option<String>,
+    /// Where goes what workers see of components, and comes out until somebody wants it.
+    reports: Sender<Report>,
+    reported: Option<Reports>,
     /// Those that were started for this run.
     _local: Option<Local>,
 }
@@ -134,14 +153,12 @@ pub struct Fleet {
 struct Member {
     worker: Announcement,
     link: Link,
-    /// Its first load thread, and how many it has.
-    first: u32,
+    /// Load threads that it has of a population at most.
     threads: u32,
+    /// The components of the platform that it starts.
+    components: Vec<String>,
     /// Its clock; `None` where it is ours.
-    clock: Option<Offset>,
-    /// By how many nanoseconds that was ahead of ours when the load threads started.
-    ahead: i64,
-    next_ping: Nanos,
+    clock: Option<usize>,
     prepared: Option<Prepared>,
     /// Whether its load threads run.
     has_begun: bool,
@@ -156,6 +173,14 @@ struct Member {
 /// A number that no other process has.
 pub fn new_process() -> ProcessId {
     ProcessId(RandomState::new().hash_one(std::process::id()))
+}
+
+/// Whether workers can do all that a plan has.
+///
+/// # Errors
+/// [`FleetError::Unsupported`].
+pub fn check_supported(plan: &Plan) -> Result<(), FleetError> {
+    unsupported(plan).map_or(Ok(()), |unsupported| Err(FleetError::Unsupported(unsupported)))
 }
 
 /// What of the plan workers cannot do.
@@ -177,6 +202,23 @@ fn unsupported(plan: &Plan) -> Option<&'static str> {
     if any(|plan| matches!(plan.platform.roles.delivery, DeliveryContract::Throttled(_))) {
         return Some("no platform that keeps messages back for a time");
     }
+    let PlatformPlan { quotas, processors, replicas, relays, balancers, profile, .. } = &plan.platform;
+    let pinned = || profile.components.iter().filter(|component| component.at.is_some());
+    let is_bounded = |component: &Component| {
+        let name = &component.name;
+        let has_front = relays.iter().any(|own| own.component == *name)
+            || balancers.iter().any(|own| own.component == *name);
+        has_front || quotas.contains_key(name) || processors.contains_key(name) || replicas.contains_key(name)
+    };
+    if pinned().any(is_bounded) {
+        return Some("no quota, processors, replicas, relay or balancer of a component at a worker");
+    }
+    let load = &plan.load;
+    if pinned().next().is_some()
+        && (load.storm.is_some() || load.experiment.is_some() || !load.faults.is_empty())
+    {
+        return Some("no storm, faults or experiment where components stand at workers");
+    }
     plan.record.capture.is_some().then_some("no capture of packets")
 }
 
@@ -192,14 +234,12 @@ impl Fleet {
         (program, processors): (&Path, &[usize]),
         stop: &AtomicBool,
     ) -> Result<Fleet, FleetError> {
-        if let Some(unsupported) = unsupported(plan) {
-            return Err(FleetError::Unsupported(unsupported));
-        }
-        let (server, least, local) = match &wanted.place {
-            Place::At(server, least) => (server.clone(), *least, None),
+        check_supported(plan)?;
+        let (server, least, wait, local) = match &wanted.place {
+            Place::At(server, least, wait) => (server.clone(), *least, *wait, None),
             Place::Local(count) => {
                 let local = Local::start(program, *count, processors)?;
-                (local.server().clone(), *count, Some(local))
+                (local.server().clone(), *count, GATHERING, Some(local))
             }
         };
         let clock = plimsoll_observe::host::clock_identity();
@@ -210,30 +250,45 @@ impl Fleet {
             let _ = arriving.send(Input::Arrival(arrival));
         };
         let post = Post::join(&server, new_process(), true, deliver)?;
-        let workers = heard(&inputs, (&server, least), stop)?;
-        let connections = u64::from(plan.all_devices()) + u64::from(plan.all_subscribers());
-        let threads = placed(&workers, connections, plan.all_devices()).map_err(FleetError::NoRoom)?;
-        let mut first = 0;
-        let members = workers.into_iter().zip(&threads).map(|(worker, &threads)| {
-            first += threads;
-            let is_ours = clock.is_some() && worker.clock == clock;
-            Member {
-                link: Link::new(run.bits(), SPOOL, monotonic()),
-                worker,
-                first: first - threads,
-                threads,
-                clock: (!is_ours).then(Offset::default),
-                ahead: 0,
-                next_ping: monotonic(),
-                prepared: None,
-                has_begun: false,
-                is_away: false,
-                is_gone: false,
-                awaited: Vec::new(),
-            }
+        let workers = heard(&inputs, (&server, least, wait), stop)?;
+        let layout = placed(&workers, &standing::demands(plan))?;
+        let components = components::placed(plan, &workers)?;
+        let (workers, layout) = standing::with_work(workers.into_iter().zip(components).collect(), &layout);
+        let names: Vec<&str> = workers.iter().map(|(worker, _)| worker.name.as_str()).collect();
+        standing::check_beside(plan, run, &layout, &names).map_err(FleetError::NotBeside)?;
+        let mut clocks = Clocks::new(plan.clock_bound);
+        let members = (0..).zip(workers).map(|(process, (worker, components))| Member {
+            components,
+            link: Link::new(run.bits(), SPOOL, monotonic()),
+            threads: standing::threads(&layout, process),
+            clock: clocks.of(&worker, clock.as_deref()),
+            worker,
+            prepared: None,
+            has_begun: false,
+            is_away: false,
+            is_gone: false,
+            awaited: Vec::new(),
         });
-        let members: Vec<Member> = members.filter(|member| member.threads > 0).collect();
-        Ok(Fleet { post, inputs, input, run, members, threads: threads.iter().sum(), _local: local })
+        let members: Vec<Member> = members.collect();
+        let places =
+            members.iter().enumerate().map(|(place, member)| (member.worker.process, place)).collect();
+        let (layout, sites) = (Arc::new(layout), plan.all_sites_in_words());
+        let (reports, reported) = channel();
+        let reported = Some(reported);
+        Ok(Fleet {
+            post,
+            inputs,
+            input,
+            run,
+            members,
+            places,
+            clocks,
+            layout,
+            sites,
+            reports,
+            reported,
+            _local: local,
+        })
     }
 
     /// Makes the workers ready: each makes the plan by itself, and it must be the same.
@@ -241,19 +296,20 @@ impl Fleet {
     /// # Errors
     /// [`FleetError`].
     pub fn prepare(&mut self, plan: &Plan, source: &Source, stop: &AtomicBool) -> Result<(), FleetError> {
-        let all: Vec<_> =
-            self.members.iter().map(|member| (member.worker.process, member.first, member.threads)).collect();
-        for member in &mut self.members {
-            let own = member.worker.process;
+        let all: Vec<_> = self.members.iter().map(|member| (member.worker.process, member.clock)).collect();
+        for (place, member) in self.members.iter_mut().enumerate() {
+            let peer = |(process, clock): &(ProcessId, Option<usize>)| Peer {
+                process: *process,
+                shares_clock: *clock == member.clock,
+            };
             let prepare = Prepare {
                 run: self.run.to_string(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 source: source.clone(),
                 digest: digest(plan),
-                first: member.first,
-                threads: member.threads,
-                of: self.threads,
-                others: all.iter().filter(|(process, ..)| *process != own).copied().collect(),
+                stands: self.layout.stands().to_vec(),
+                workers: all.iter().map(peer).collect(),
+                place,
             };
             member.tell(&Message::Prepare(Box::new(prepare)))?;
         }
@@ -278,17 +334,16 @@ impl Fleet {
         stop: &AtomicBool,
     ) -> Result<(), FleetError> {
         let end = Instant::now() + ANSWERING;
-        let is_known =
-            |member: &Member| member.clock.as_ref().is_none_or(|clock| clock.told().readings >= READINGS);
-        while let Some(unknown) = self.members.iter().find(|member| !is_known(member)) {
+        while let Some(unknown) = self.members.iter().find(|member| !self.clocks.is_known(member.clock)) {
             if Instant::now() > end {
                 return Err(FleetError::Silent { worker: unknown.worker.name.clone() });
             }
             self.turn(stop)?;
         }
+        self.clocks.begin();
         for member in &mut self.members {
-            member.ahead = member.clock.as_ref().map_or(0, |clock| clock.told().offset.0);
-            let begin = Begin { addresses: addresses.to_vec(), epoch: epoch + member.ahead };
+            let begin =
+                Begin { addresses: addresses.to_vec(), epoch: epoch + self.clocks.ahead(member.clock) };
             member.tell(&Message::Begin(begin))?;
         }
         self.await_each(stop, |member, message| match message {
@@ -300,33 +355,54 @@ impl Fleet {
         })
     }
 
-    /// How well the clocks of workers are known, for people; `None` where all read ours.
-    pub fn clocks_in_words(&self) -> Option<String> {
-        let clocks = self.members.iter().filter_map(|member| Some((member, member.clock.as_ref()?.told())));
-        let (worst, told) = clocks.max_by_key(|(_, told)| told.offset_within)?;
-        Some(format!(
-            "workers have clocks of their own: that of {} is known to within {}, so a time from a device at one worker to a \
-             subscriber at another may be wrong by twice that",
-            worst.worker.name, told.offset_within
-        ))
+    /// How well the clocks of workers are known, and which contradict what the user says of them, for people; empty where all read ours.
+    pub fn clocks_in_words(&self) -> Vec<String> {
+        let name = |clock: usize| {
+            let has = |member: &&Member| member.clock == Some(clock);
+            self.members.iter().find(has).map_or("", |member| member.worker.name.as_str())
+        };
+        let worst = self.clocks.worst().map(|(clock, within)| {
+            format!(
+                "workers have clocks of their own: that of {} is known to within {within}. Times from a device at one worker to a \
+                 subscriber at another are less certain by the bounds of both",
+                name(clock)
+            )
+        });
+        let contradicted = self.clocks.contradicted().into_iter().map(|(clock, by)| {
+            format!(
+                "`clock_bound` does not hold for worker {}: round trips say that its wall clock differs from the coordinator's by {by} \
+                 more than both allow, so the bound was not used for it",
+                name(clock)
+            )
+        });
+        worst.into_iter().chain(contradicted).collect()
     }
 
     /// What the reader of the result must know of the workers, by name.
     pub fn facts(&self) -> BTreeMap<String, String> {
+        let all: u32 = self.members.iter().map(|member| member.threads).sum();
         let mut facts = BTreeMap::from([
-            ("load threads".to_owned(), self.threads.to_string()),
+            ("load threads".to_owned(), all.to_string()),
             ("remark".to_owned(), format!("load threads run at {} workers", self.members.len())),
         ]);
+        facts.extend(self.sites.clone().map(|sites| ("pinned".to_owned(), sites)));
+        let mut first = 0;
         for member in &self.members {
             let of =
                 |name: &str| member.worker.host.get(name).map(|fact| format!(", {fact}")).unwrap_or_default();
-            let Member { first, threads, .. } = *member;
-            let own = match threads {
+            let own = match member.threads {
+                0 => "no load thread".to_owned(),
                 1 => format!("load thread {first}"),
-                _ => format!("load threads {first} to {}", first + threads - 1),
+                threads => format!("load threads {first} to {}", first + threads - 1),
             };
-            let fact = format!("{own} of {}{}{}", self.threads, of("kernel"), of("processor"));
+            let site = member.worker.site.as_ref().map(|site| format!(", site {site}")).unwrap_or_default();
+            let components = match member.components.as_slice() {
+                [] => String::new(),
+                own => format!(", starts {}", own.join(" and ")),
+            };
+            let fact = format!("{own} of {all}{site}{components}{}{}", of("kernel"), of("processor"));
             facts.insert(format!("worker {}", member.worker.name), fact);
+            first += member.threads;
         }
         facts
     }
@@ -374,9 +450,12 @@ impl Fleet {
         }
         self.send();
         let mut messages = Vec::new();
-        match self.inputs.recv_timeout(TURN) {
-            Ok(Input::Arrival(Arrival::Frame(frame, read))) => messages.extend(self.take(frame, read)?),
-            Ok(_) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        let first = self.inputs.recv_timeout(TURN).ok();
+        let all: Vec<Input> = first.into_iter().chain(self.inputs.try_iter().take(AT_ONCE)).collect();
+        for input in all {
+            if let Input::Arrival(Arrival::Frame(frame, read)) = input {
+                messages.extend(self.take(frame, read)?);
+            }
         }
         Ok(messages)
     }
@@ -387,15 +466,19 @@ impl Fleet {
             while let Some(frame) = member.link.next(monotonic()) {
                 self.post.send(member.worker.process, Body::Link(frame));
             }
-            if let Some(clock) = &member.clock
-                && member.next_ping <= monotonic()
+        }
+        for clock in self.clocks.due(monotonic()) {
+            let drifted = Message::Clock(self.clocks.drifted(clock)).encode();
+            let mut is_asked = false;
+            for member in
+                self.members.iter_mut().filter(|member| member.clock == Some(clock) && !member.is_gone)
             {
-                let is_first = clock.told().readings < READINGS;
-                member.next_ping = monotonic() + if is_first { BETWEEN_FIRST } else { BETWEEN };
-                self.post.send(member.worker.process, Body::Ping { asked: monotonic().0 });
-                let drifted = clock.told().offset.0 - member.ahead;
+                // Of those that have a clock in common, one is enough.
+                if !std::mem::replace(&mut is_asked, true) {
+                    self.post.send(member.worker.process, Body::Ping { asked: monotonic().0 });
+                }
                 if member.has_begun {
-                    let _ = member.link.push(&Message::Clock(drifted).encode());
+                    let _ = member.link.push(&drifted);
                 }
             }
         }
@@ -403,9 +486,7 @@ impl Fleet {
 
     /// What a frame says; who is no member is not listened to.
     fn take(&mut self, frame: Frame, read: i64) -> Result<Option<(usize, Message)>, FleetError> {
-        let Some(place) = self.members.iter().position(|member| member.worker.process == frame.from) else {
-            return Ok(None);
-        };
+        let Some(place) = self.places.get(&frame.from).copied() else { return Ok(None) };
         let Some(member) = self.members.get_mut(place) else { return Ok(None) };
         match frame.body {
             Body::Link(frame) => {
@@ -415,11 +496,21 @@ impl Fleet {
                     worker: member.worker.name.clone(),
                     reason: malformed.to_string(),
                 })?;
+                if let Message::Report(report) = message {
+                    // Whoever wanted it may be gone.
+                    let _ = self.reports.send(report);
+                    return Ok(None);
+                }
                 Ok(Some((place, message)))
             }
-            Body::Pong { asked, theirs } => {
-                if let Some(clock) = &mut member.clock {
-                    clock.add(Reading { asked: Nanos(asked), answered: Nanos(read), theirs: Nanos(theirs) });
+            Body::Pong { asked, theirs, wall_ahead } => {
+                if let Some(clock) = member.clock {
+                    let (asked, answered) = (Nanos(asked), Nanos(read));
+                    self.clocks.answered(
+                        clock,
+                        Reading { asked, answered, theirs: Nanos(theirs) },
+                        wall_ahead,
+                    );
                 }
                 Ok(None)
             }
@@ -442,7 +533,7 @@ impl Member {
 /// as many as are wanted.
 fn heard(
     inputs: &Receiver<Input>,
-    (server, least): (&Server, usize),
+    (server, least, wait): (&Server, usize, Duration),
     stop: &AtomicBool,
 ) -> Result<Vec<Announcement>, FleetError> {
     let begun = Instant::now();
@@ -456,7 +547,7 @@ fn heard(
         if stop.load(Ordering::Relaxed) {
             return Err(FleetError::Interrupted);
         }
-        if begun.elapsed() >= GATHERING {
+        if begun.elapsed() >= wait {
             let busy: Vec<String> = workers
                 .values()
                 .filter_map(|worker| Some(format!("{} works for run {}", worker.name, worker.run.as_ref()?)))

@@ -35,7 +35,7 @@ pub fn new_run(
         terms: terms(plan),
         provenance: Provenance {
             plimsoll: env!("CARGO_PKG_VERSION").to_owned(),
-            notes: Vec::new(),
+            notes: options.repeats.iter().cloned().collect(),
             seed: plan.seed,
             started: options.started.clone().unwrap_or_else(|| {
                 jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string()
@@ -105,6 +105,7 @@ fn terms_of_population(own: &Plan, run: &Plan) -> PopulationTerms {
     PopulationTerms {
         protocol: own.protocol().to_string(),
         first_device: own.population.first_device,
+        at: own.sites.devices.clone(),
         terms: Terms { objectives: Objectives { level, load_line: None }, ..terms_of(own, run) },
         name,
     }

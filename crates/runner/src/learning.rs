@@ -65,20 +65,29 @@ impl Learning {
 /// What the capture has beside what was learned from.
 fn not_learned(dissected: &Dissected) -> Vec<String> {
     let mut others: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut asked = 0;
+    let (mut asked, mut called) = (0, 0);
     for (service, counted) in dissected.tally.services() {
         match service.protocol {
             // Requests of these are packets of a session, most of which were learned from.
             WireProtocol::Mqtt
             | WireProtocol::Nats
             | WireProtocol::Amqp
+            | WireProtocol::Amqp1
+            | WireProtocol::Kafka
             | WireProtocol::Tls
             | WireProtocol::Unknown => {}
-            WireProtocol::Http | WireProtocol::Coap => {
-                let asks = counted.verbs.iter().filter(|(verb, _)| {
-                    matches!(verb.as_str(), "GET" | "HEAD" | "DELETE" | "OPTIONS" | "FETCH")
-                });
-                asked += asks.map(|(_, verb)| verb.count).sum::<u64>();
+            WireProtocol::Http | WireProtocol::Http2 | WireProtocol::Coap => {
+                let of = |names: &[&str]| -> u64 {
+                    let these = counted.verbs.iter().filter(|(verb, _)| names.contains(&verb.as_str()));
+                    these.map(|(_, verb)| verb.count).sum()
+                };
+                let asking = of(&["GET", "HEAD", "DELETE", "OPTIONS", "FETCH"]);
+                asked += asking;
+                if service.protocol == WireProtocol::Http2 {
+                    // The names of calls stand in the place of methods.
+                    let others = of(&["POST", "PUT", "PATCH", "CONNECT", "?"]);
+                    called += counted.requests.saturating_sub(asking + others);
+                }
             }
             other => *others.entry(other.name()).or_default() += counted.requests,
         }
@@ -96,6 +105,9 @@ fn not_learned(dissected: &Dissected) -> Vec<String> {
         notes.push(format!(
             "requests that ask and send nothing (GET and the like) are left out: {asked}; `northbound` could ask for as much"
         ));
+    }
+    if called > 0 {
+        notes.push(format!("calls of gRPC are left out, since devices of a scenario make none: {called}"));
     }
     let unopened: u64 = dissected.tally.unopened.values().sum();
     if unopened > 0 {

@@ -6,6 +6,7 @@
 
 mod awake;
 mod bringing_up;
+pub mod bundle;
 pub mod capturing;
 pub mod comparison;
 mod controller;
@@ -35,6 +36,7 @@ mod so_far;
 mod storm;
 mod suspicion;
 pub mod sweep;
+pub mod takeover;
 mod tls_keys;
 mod token;
 mod watch;
@@ -48,7 +50,7 @@ use bringing_up::Brought;
 use controller::{ControllerError, Scene, Sessions};
 use failure::Failure;
 use faults::Faults;
-use fleet::{Fleet, FleetError, Passing, Wanted};
+use fleet::{AtWorkers, Fleet, FleetError, Passing, Wanted};
 use plimsoll_analysis::dissection::Ledger;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
@@ -103,6 +105,8 @@ pub struct Options {
     pub resume: Option<Arc<Resume>>,
     /// Workers that have the load threads; `None` where this process has them.
     pub workers: Option<Wanted>,
+    /// Which run it repeats out of a bundle, for people.
+    pub repeats: Option<String>,
 }
 
 /// What a run tells while it goes on.
@@ -217,9 +221,14 @@ fn run_and_store(
     };
     let secrets = Secrets::of(plan);
     let mut new_run = identity::new_run(plan, id, options, &placement, &warnings);
-    if let Some(fleet) = &fleet {
-        new_run.provenance.placement.extend(fleet.facts());
-        new_run.provenance.notes.extend(fleet.warnings());
+    match &fleet {
+        Some(fleet) => {
+            new_run.provenance.placement.extend(fleet.facts());
+            new_run.provenance.notes.extend(fleet.warnings());
+        }
+        None => new_run.provenance.notes.extend(plan.all_places_in_words().map(|sites| {
+            format!("the scenario says where clients and components stand ({sites}), which holds with --workers: here, all stand on this host")
+        })),
     }
     let facts = std::mem::take(&mut brought.facts);
     new_run.provenance.platform.extend(facts.into_iter().map(|(name, fact)| (name, secrets.hide(&fact))));
@@ -229,7 +238,10 @@ fn run_and_store(
         let provenance = &mut new_run.provenance;
         provenance.resumed = resume.story(now);
         let starts = !plan.platform.profile.components.is_empty() || plan.platform.command.is_some();
-        provenance.notes = resume.notes(&provenance.resumed, starts);
+        // What was noted before is not said twice.
+        let earlier = resume.notes(&provenance.resumed, starts);
+        provenance.notes.retain(|note| !earlier.contains(note));
+        provenance.notes.splice(0..0, earlier);
     }
     let begun = RunWriter::begin(&options.store, &new_run, &options.stop).and_then(|mut writer| {
         resume.map_or(Ok(()), |resume| writer.keep(resume.run(), resume.begun(), resume.cut().as_ref()))?;
@@ -254,6 +266,7 @@ fn run_and_store(
         Ok(end) => writer.end(&end),
         Err(Failure::Store(error)) => Err(error),
         Err(failure) if failure.is_interruption() => writer.end(&RunEnd::Interrupted),
+        Err(failure) if failure.is_lost_worker() => writer.end(&RunEnd::WorkerLost(failure.to_string())),
         Err(failure) => writer.end(&RunEnd::Failed(secrets.hide(&failure.to_string()))),
     };
     let ended = ended.and(noted);
@@ -280,7 +293,7 @@ fn gather(
 ) -> Result<Fleet, RunError> {
     let undone = |error: FleetError| match error {
         FleetError::Interrupted => RunError::Interrupted,
-        FleetError::Unsupported(_) => RunError::Host(error.to_string()),
+        FleetError::Unsupported(_) | FleetError::NotBeside(_) => RunError::Host(error.to_string()),
         error => RunError::Workers(error.to_string()),
     };
     progress.step("looking for workers");
@@ -331,7 +344,7 @@ fn examine_host(plan: &Plan) -> Vec<HostCheck> {
 
 fn perform(
     (plan, id): (&Arc<Plan>, RunId),
-    (placement, fleet): (&Placement, Option<Fleet>),
+    (placement, mut fleet): (&Placement, Option<Fleet>),
     options: &Options,
     writer: &mut RunWriter,
     brought: &mut Brought,
@@ -362,7 +375,14 @@ fn perform(
     };
     let mut capture = plan.record.capture.as_ref().map(begin).transpose()?;
     brought.release(options, progress)?;
-    let mut platform = planned.bring_up(&plan.platform, &platform_options)?;
+    let mut platform = match &mut fleet {
+        Some(fleet) if fleet.has_components() => {
+            let mut elsewhere = AtWorkers { fleet, mqtt5: platform_options.mqtt5, stop: &options.stop };
+            planned.bring_up_with(&plan.platform, &platform_options, Some(&mut elsewhere))?
+        }
+        _ => planned.bring_up(&plan.platform, &platform_options)?,
+    };
+    let reports = fleet.as_mut().and_then(Fleet::take_reports);
     if state.reset && !plan.protocol().uses_datagrams() {
         plimsoll_platform::await_return(platform.address(), "reset", &platform_options)?;
     }
@@ -385,7 +405,7 @@ fn perform(
         Some(mut fleet) => {
             progress.step("starting load threads at workers");
             fleet.begin(&addresses, epoch, &options.stop)?;
-            fleet.clocks_in_words().map_or(Ok(()), |told| writer.add_note(told))?;
+            fleet.clocks_in_words().into_iter().try_for_each(|told| writer.add_note(told))?;
             Some(fleet)
         }
     };
@@ -399,6 +419,7 @@ fn perform(
         .with_storm(storm)
         .with_faults(faults)
         .with_running(running.processes, running.vigils)
+        .with_reports(reports)
         .with_capture(capture.as_mut())
         .with_epoch(epoch)
         .with_happenings(&happenings);

@@ -173,7 +173,7 @@ fn refusal(record: &RunRecord, plan: &Plan, inputs: &BTreeMap<String, String>) -
         Some(RunEnd::PlatformDied(death)) => {
             Some(format!("it was not interrupted: {} ended by itself, which is its result", death.component))
         }
-        Some(RunEnd::Interrupted | RunEnd::Failed(_)) | None => None,
+        Some(RunEnd::Interrupted | RunEnd::Killed | RunEnd::Failed(_) | RunEnd::WorkerLost(_)) | None => None,
     };
     let nothing = (finished(record).count() == 0)
         .then(|| "it has finished no level that could be kept; run the scenario without --resume".to_owned());

@@ -7,6 +7,7 @@ mod recording;
 
 use crate::experiment::Conductor;
 use crate::faults::Faults;
+use crate::fleet::Reports;
 use crate::identity;
 use crate::observers::Observers;
 use crate::run_capture::RunCapture;
@@ -24,9 +25,10 @@ use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, Sam
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_observe::vigil::Vigil;
-use plimsoll_platform::Platform;
+use plimsoll_platform::{Death, Platform};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_store::{Added, RunPosition, RunWriter, StoreError};
+use plimsoll_workers::message::Report;
 use recording::Recording;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -62,6 +64,8 @@ pub struct RunWatch<'a> {
     epoch: i64,
     /// What befell the access token.
     happenings: Option<&'a Happenings>,
+    /// What workers see of components that they have started.
+    reports: Option<Reports>,
     next_component_reading: Nanos,
     /// When the engine called last.
     last_tick: Option<Nanos>,
@@ -95,6 +99,7 @@ impl<'a> RunWatch<'a> {
             conductor: None,
             epoch: 0,
             happenings: None,
+            reports: None,
             next_component_reading: Nanos::ZERO,
             last_tick: None,
         }
@@ -134,6 +139,11 @@ impl<'a> RunWatch<'a> {
     pub fn with_happenings(mut self, happenings: &'a Happenings) -> RunWatch<'a> {
         self.happenings = Some(happenings);
         self
+    }
+
+    /// Records what workers see of the components that they have started.
+    pub fn with_reports(self, reports: Option<Reports>) -> RunWatch<'a> {
+        RunWatch { reports, ..self }
     }
 
     /// Tells that a step begins.
@@ -308,6 +318,21 @@ impl<'a> RunWatch<'a> {
         self.store(observed);
     }
 
+    /// Takes what workers have reported of components.
+    fn take_reports(&mut self, now: Nanos) {
+        let reports: Vec<Report> = self.reports.iter().flat_map(|reports| reports.try_iter()).collect();
+        for report in reports {
+            match report {
+                Report::Used(usage) => self.recording.add([Measurement::Component(usage)]),
+                Report::Saw(gauges) => self.recording.add([Measurement::Gauges(gauges)]),
+                Report::Died(DeathRecord { component, status, last_words, .. }) => {
+                    let death = Death { component, status, last_words };
+                    self.life.take(death, now, &self.recording.secrets);
+                }
+            }
+        }
+    }
+
     fn store(&mut self, observed: Vec<Observed>) {
         let mut gauges = Vec::new();
         for observed in observed {
@@ -363,6 +388,7 @@ impl Watch for RunWatch<'_> {
     fn tick(&mut self, now: Nanos) -> bool {
         self.read_threads(now);
         self.read_components(now);
+        self.take_reports(now);
         self.look_at_storm(|storm, platform| storm.tick(now, platform));
         self.look_at_faults(now);
         self.conduct(now);

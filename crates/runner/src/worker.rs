@@ -1,5 +1,6 @@
 //! A worker: waits for coordinators, makes ready for a run, and has load threads for it.
 
+mod components;
 mod work;
 
 use crate::fleet::new_process;
@@ -15,11 +16,13 @@ use plimsoll_workers::link::{LEASE, Link};
 use plimsoll_workers::message::{Message, Source};
 use plimsoll_workers::post::{Arrival, Post, PostError, Server};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use work::Work;
+use work::{Host, Work};
 
 /// How often a worker says that it is there.
 const ANNOUNCING: Nanos = Nanos::from_secs(1);
@@ -43,6 +46,12 @@ pub struct WorkerOptions {
     pub site: Option<String>,
     /// Processors of its load threads, one each.
     pub processors: Vec<Option<usize>>,
+    /// It ends when no run has needed it for so long; `None` for never.
+    pub idle: Option<Nanos>,
+    /// This program, if it may start components of a platform; `None` if it may not.
+    pub program: Option<PathBuf>,
+    /// Where others reach what listens on this host; `None` where the way to the server says so.
+    pub address: Option<IpAddr>,
     /// Set to end it.
     pub stop: Arc<AtomicBool>,
 }
@@ -59,6 +68,8 @@ enum Input {
     Arrival(Arrival),
     /// From a load thread.
     Reply(Reply),
+    /// From the components of a run, to its coordinator.
+    Said(u64, Box<Message>),
 }
 
 /// Works for one coordinator after the other, until it is stopped.
@@ -87,6 +98,7 @@ pub fn serve(options: WorkerOptions, plan_of: PlanOf<'_>, tell: Tell<'_>) -> Res
         inputs,
         announcement,
         next_announcement,
+        idle_since: next_announcement,
         work: None,
         refused: BTreeMap::new(),
     };
@@ -111,6 +123,8 @@ fn announcement(options: &WorkerOptions, process: ProcessId) -> Announcement {
         findings: findings.iter().map(ToString::to_string).collect(),
         host: plimsoll_observe::host::facts(),
         run: None,
+        address: options.address.unwrap_or_else(|| options.server.own_address()),
+        starts_components: options.program.is_some(),
     }
 }
 
@@ -123,6 +137,7 @@ struct Worker<'a> {
     inputs: Receiver<Input>,
     announcement: Announcement,
     next_announcement: Nanos,
+    idle_since: Nanos,
     work: Option<Work>,
     /// Links to coordinators for which it does not work.
     refused: BTreeMap<ProcessId, (Link, Nanos)>,
@@ -130,12 +145,15 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     fn serve(mut self) {
-        while !self.options.stop.load(Ordering::Relaxed) {
+        while !self.options.stop.load(Ordering::Relaxed) && !self.is_idle_for_long() {
             let patience = if self.work.is_some() { TURN } else { IDLE_TURN };
             match self.inputs.recv_timeout(patience) {
                 Ok(Input::Arrival(Arrival::Frame(frame, _))) => self.frame(frame),
                 Ok(Input::Arrival(Arrival::Announced(_))) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Input::Reply(reply)) => self.work.iter_mut().for_each(|work| work.reply(reply.clone())),
+                Ok(Input::Said(run, message)) => {
+                    self.work.iter_mut().for_each(|work| work.say(run, &message))
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.turn();
@@ -145,6 +163,19 @@ impl Worker<'_> {
             work.send(&self.post);
             work.end();
         }
+    }
+
+    /// Whether no run has needed it for as long as it was to wait.
+    fn is_idle_for_long(&mut self) -> bool {
+        let now = monotonic();
+        if self.work.is_some() {
+            self.idle_since = now;
+        }
+        let Some(idle) = self.options.idle.filter(|idle| now - self.idle_since >= *idle) else {
+            return false;
+        };
+        (self.tell)(&format!("no run came for {idle}"));
+        true
     }
 
     /// What is to be done again and again.
@@ -177,7 +208,13 @@ impl Worker<'_> {
         let Body::Link(frame) = body else { return };
         match &mut self.work {
             Some(work) if work.is_from(from, &frame) => {
-                work.frame(from, frame, self.plan_of, (&self.options.processors, &self.input));
+                let host = Host {
+                    processors: &self.options.processors,
+                    input: &self.input,
+                    program: self.options.program.as_deref(),
+                    address: self.announcement.address,
+                };
+                work.frame(from, frame, self.plan_of, &host);
             }
             Some(work) => {
                 let reason = format!("it works for run {}", work.run);

@@ -36,7 +36,7 @@ pub(crate) use crate::protocols::mqtt::config::{Mqtt, ProtocolVersion};
 pub(crate) use crate::protocols::mqtt::qos::QosLevel;
 pub(crate) use crate::protocols::nats::config::Nats;
 pub(crate) use crate::quantity::Duration;
-pub(crate) use arrivals::{Arrivals, Per};
+pub(crate) use arrivals::{Arrivals, Per, TraceFile};
 pub(crate) use balancer::{Balancer, BalancerSettings};
 pub(crate) use command::PlatformCommand;
 pub(crate) use connection::{Connection, OfflinePolicy};
@@ -49,7 +49,7 @@ pub(crate) use metrics::Metrics;
 pub(crate) use northbound::Northbound;
 pub(crate) use objectives::Objectives;
 pub(crate) use platform::{AttachedPlatform, BetweenRuns, OverWebSocket, Platform, RunningComponent};
-pub(crate) use population::{Link, Population, SubscriberGroup, Subscribers};
+pub(crate) use population::{Beside, Link, Population, SubscriberGroup, Subscribers};
 pub(crate) use populations::{CommonSubscribers, OnePopulation};
 pub(crate) use prices::{InstanceType, PriceOf, Prices, SizedType};
 pub(crate) use schedule::Schedule;
@@ -134,6 +134,10 @@ pub(crate) struct Scenario {
     /// Queries of the platform's users beside the devices' load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub northbound: Option<Northbound>,
+    /// By how much the wall clocks of two hosts differ at most, if chrony or PTP keeps them. It concerns runs with workers: times from a
+    /// device on one host to a subscriber on another one are then known within this. Round trips count where they say more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_bound: Option<Duration>,
     /// What is recorded beside counts and times.
     #[serde(default)]
     pub record: Record,

@@ -4,7 +4,7 @@ use crate::brought_up::BroughtUp;
 use crate::config::secret::SecretSource;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::environment::Environment;
-use crate::inputs::Feeds;
+use crate::inputs::Parsed;
 use crate::plan::PopulationPlan;
 use crate::populations::part::Part;
 use crate::secret::Secret;
@@ -16,7 +16,7 @@ use serde::Serialize;
 pub(crate) struct Context<'a> {
     pub root: &'a Node,
     pub environment: &'a Environment<'a>,
-    pub feeds: &'a Feeds,
+    pub parsed: &'a Parsed,
     pub found: &'a mut Diagnostics,
     /// Which of several populations this is; `None` where there is one.
     pub part: Option<&'a Part>,

@@ -41,7 +41,7 @@ impl Plan {
         let Some(Draft { root, inputs }) = &self.draft else { return Ok(self.clone()) };
         let found = Diagnostics::default();
         let planned = inputs
-            .as_read(|environment| plan_of(root, environment, &inputs.feeds, Some(brought_up), found))?;
+            .as_read(|environment| plan_of(root, environment, &inputs.parsed, Some(brought_up), found))?;
         Ok(self.at_the_place_of(&planned))
     }
 

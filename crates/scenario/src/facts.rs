@@ -10,8 +10,8 @@ use crate::protocols::{routing, slice};
 use crate::quantity::Quantity;
 use crate::words::{level_of, link_in_words};
 use plimsoll_codec::credentials::hide_query_secrets;
-use plimsoll_model::Nanos;
 use plimsoll_model::text::grouped;
+use plimsoll_model::{ArrivalTrace, Nanos};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use plimsoll_template::Variables;
 
@@ -24,6 +24,8 @@ impl Plan {
         facts.extend(self.replicas_in_words());
         facts.extend(self.quotas_in_words());
         facts.extend(self.populations().flat_map(|plan| plan.facts_of_population(!self.others.is_empty())));
+        let sites = self.all_places_in_words();
+        facts.extend(sites.map(|sites| ("stand", format!("{sites}; without --workers, all on this host"))));
         facts.extend([
             ("load", self.load_in_words()),
             ("levels", self.levels_in_words()),
@@ -371,6 +373,7 @@ impl Plan {
                 };
                 format!("open, {} arrivals of {per}, seed {}", arrivals_in_words(arrivals), self.seed)
             }
+            Model::Trace(trace) => trace_in_words(trace),
             Model::PartlyOpen { arrivals, messages, think_time, .. } => format!(
                 "partly open, {} arrivals of sessions of {messages} messages, think time {}, seed {}",
                 arrivals_in_words(arrivals),
@@ -506,6 +509,16 @@ fn sizes_in_words(sizes: &SizeDistribution) -> String {
             format!("one of {} (weight)", shown.join(", "))
         }
     }
+}
+
+fn trace_in_words(trace: &ArrivalTrace) -> String {
+    let messages = grouped(trace.times().len() as f64);
+    let devices = match trace.devices() {
+        Some(devices) => format!(" of {} devices", grouped(f64::from(devices))),
+        None => String::new(),
+    };
+    let (length, rate) = (clock(trace.length()), grouped(trace.rate()));
+    format!("open, at the times of a trace: {messages} messages{devices} in {length}, {rate} per second")
 }
 
 fn arrivals_in_words(arrivals: &InterArrival) -> String {

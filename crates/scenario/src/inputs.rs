@@ -3,19 +3,26 @@
 
 use crate::environment::Environment;
 use crate::input_cache::InputCache;
+use plimsoll_model::ArrivalTrace;
 use plimsoll_template::Texts;
 use std::sync::Arc;
 
-/// The feed files that were read: all plans of a matrix share their rows.
-pub(crate) type Feeds = InputCache<Result<Arc<Texts>, String>>;
+/// What was made of large files: all plans of a matrix share it.
+#[derive(Default)]
+pub(crate) struct Parsed {
+    /// The rows of feeds.
+    pub feeds: InputCache<Result<Arc<Texts>, String>>,
+    /// Traces of arrivals.
+    pub traces: InputCache<Result<Arc<ArrivalTrace>, String>>,
+}
 
-/// Files, variables and feeds that were read.
+/// Files and variables that were read.
 #[derive(Default)]
 pub(crate) struct Inputs {
     files: InputCache<Result<String, String>>,
     variables: InputCache<Option<String>>,
-    /// The feeds among the files.
-    pub feeds: Feeds,
+    /// What was made of files.
+    pub parsed: Parsed,
 }
 
 impl Inputs {

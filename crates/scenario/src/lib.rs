@@ -44,7 +44,7 @@ mod span;
 mod tree;
 mod words;
 mod wrap;
-mod yaml;
+pub mod yaml;
 
 pub use brought_up::{BroughtUp, LONGEST_OUTPUT, last_object};
 pub use diagnostic::{Diagnostic, Diagnostics};

@@ -77,7 +77,7 @@ impl Matrix {
         seed.apply(&mut root, &mut found);
         let root = combined(root, &self.axes, position, &mut found);
         let planned =
-            self.inputs.as_read(|environment| plan_of(&root, environment, &self.inputs.feeds, None, found));
+            self.inputs.as_read(|environment| plan_of(&root, environment, &self.inputs.parsed, None, found));
         planned.map(|plan| plan.with_draft(&root, &self.inputs))
     }
 
@@ -172,7 +172,7 @@ fn check(
         }
         let mut wrong = Diagnostics::default();
         let root = combined(root.clone(), axes, &position, &mut wrong);
-        let planned = plan_of(&root, environment, &inputs.feeds, None, wrong);
+        let planned = plan_of(&root, environment, &inputs.parsed, None, wrong);
         match planned {
             Ok(plan) if plan.schedule.is_some() && !axes.is_empty() => {
                 let diagnostic = Diagnostic::new(root.locate("schedule"), "a sweep has no `schedule`");

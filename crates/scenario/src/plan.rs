@@ -7,7 +7,7 @@ use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::cost::Cost;
 pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 pub use plimsoll_model::search::SearchTerms;
-use plimsoll_model::{LoadCurve, Nanos};
+use plimsoll_model::{ArrivalTrace, LoadCurve, Nanos};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::sync::Arc;
 
@@ -46,6 +46,7 @@ pub use roles::{
     RequestPlan, RolePlan, SaidPlan, ServePlan, SocketIoPlan, StepPlan, UserPlan, WebSocketRole,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
+pub use sites::SitesPlan;
 pub use token::{Grant, TokenEndpoint, TokenPlan};
 
 mod balancer;
@@ -62,6 +63,7 @@ mod relay;
 mod retry;
 mod roles;
 mod schedule;
+mod sites;
 mod token;
 
 /// A run of one population, resolved; of several, that of the first, which leads the others.
@@ -112,6 +114,10 @@ pub struct Plan {
     pub retry: Option<RetryPlan>,
     /// Queries of the platform's users beside the devices' load.
     pub northbound: Option<NorthboundPlan>,
+    /// Where its clients stand, if workers have the load.
+    pub sites: SitesPlan,
+    /// By how much the wall clocks of two hosts differ at most, where the user says so.
+    pub clock_bound: Option<Nanos>,
     /// When the run is repeated; `None` for once, at once.
     pub schedule: Option<SchedulePlan>,
     /// What the platform costs; `None` where the scenario has no prices.
@@ -474,6 +480,8 @@ pub enum Model {
         /// One process for the population, or one for each device.
         per: ArrivalsPer,
     },
+    /// Operations arrive at the times of a trace, whatever becomes of earlier ones.
+    Trace(Arc<ArrivalTrace>),
     /// Sessions arrive whatever becomes of earlier ones, and each sends some messages.
     PartlyOpen {
         /// Distribution of the gaps between sessions.

@@ -5,7 +5,7 @@ use crate::config::Scenario;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::environment::Environment;
-use crate::inputs::Feeds;
+use crate::inputs::Parsed;
 use crate::plan::Plan;
 use crate::populations::{self, Part};
 use crate::tree::Node;
@@ -16,7 +16,7 @@ use crate::{check, resolve, schema, yaml};
 pub(crate) fn plan_of(
     root: &Node,
     environment: &Environment<'_>,
-    feeds: &Feeds,
+    parsed: &Parsed,
     brought_up: Option<&BroughtUp>,
     mut found: Diagnostics,
 ) -> Result<Plan, Diagnostics> {
@@ -24,10 +24,11 @@ pub(crate) fn plan_of(
     let planned = match &parts {
         None if !found.is_empty() => None,
         None => {
-            let mut context = Context { root, environment, feeds, found: &mut found, part: None, brought_up };
+            let mut context =
+                Context { root, environment, parsed, found: &mut found, part: None, brought_up };
             planned(&mut context).map(|(plan, json)| Plan { resolved: yaml::write(&json), ..plan })
         }
-        Some(parts) => several(parts, root, (environment, feeds), brought_up, &mut found),
+        Some(parts) => several(parts, root, (environment, parsed), brought_up, &mut found),
     };
     planned.filter(|_| found.is_empty()).ok_or(found)
 }
@@ -36,15 +37,21 @@ pub(crate) fn plan_of(
 fn several(
     parts: &[Part],
     root: &Node,
-    (environment, feeds): (&Environment<'_>, &Feeds),
+    (environment, parsed): (&Environment<'_>, &Parsed),
     brought_up: Option<&BroughtUp>,
     found: &mut Diagnostics,
 ) -> Option<Plan> {
     let mut plans = Vec::new();
     for part in parts {
         let mut wrong = Diagnostics::default();
-        let mut context =
-            Context { root: &part.root, environment, feeds, found: &mut wrong, part: Some(part), brought_up };
+        let mut context = Context {
+            root: &part.root,
+            environment,
+            parsed,
+            found: &mut wrong,
+            part: Some(part),
+            brought_up,
+        };
         plans.extend(planned(&mut context));
         // What is wrong with the scenario itself is told once.
         for diagnostic in wrong.0 {
@@ -56,7 +63,7 @@ fn several(
     if !found.is_empty() {
         return None;
     }
-    let mut context = Context { root, environment, feeds, found, part: None, brought_up };
+    let mut context = Context { root, environment, parsed, found, part: None, brought_up };
     populations::join(parts, plans, &schema::POPULATION, &mut context)
 }
 

@@ -191,7 +191,7 @@ impl Splitter<'_> {
             self.next_subscriber.saturating_add(one.subscribers.as_ref().map_or(0, Subscribers::count));
         let subscribers = own_subscribers.or_else(|| self.common.as_ref().map(subscribers_of));
         put(&mut root, "population", &entry.span, |population| {
-            for key in ["devices", "link"] {
+            for key in ["devices", "link", "at"] {
                 if let Some(value) = entry.child(key) {
                     insert(population, key, value.clone());
                 }

@@ -48,7 +48,9 @@ pub struct Profile {
 
 /// One process of a platform. In `command`, `prepare`, `environment` and `files`, `{port:NAME}` stands for a free port
 /// (the same wherever the same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program, `{certificate}` and `{key}` for
-/// files with a certificate of this host and its key, in PEM.
+/// files with a certificate of this host and its key, in PEM. `{listen}` stands for the address at which a component is to listen, so
+/// that others reach it, and `{host:NAME}` for the address at which the component listens that has the port NAME: both are
+/// 127.0.0.1 unless components stand at workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Component {
     /// Its name in reports.
@@ -82,6 +84,8 @@ pub struct Component {
     pub version: Option<Vec<String>>,
     /// Cost a month, in the currency of the user's choice, for cost figures.
     pub cost_per_month: Option<f64>,
+    /// The site or the worker that starts it, if workers have the load; `None` for this host.
+    pub at: Option<String>,
 }
 
 impl Profile {

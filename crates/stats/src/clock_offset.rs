@@ -87,6 +87,11 @@ impl Offset {
         self.line = Line { within: best + UNSTEADY + Nanos(errors as i64), ..line };
     }
 
+    /// Round trips that are kept.
+    pub fn count(&self) -> usize {
+        self.readings.len()
+    }
+
     /// How to turn their times into ours now.
     pub fn line(&self) -> Line {
         self.line
@@ -114,6 +119,17 @@ impl Offset {
             drift_within: drift_error.is_finite().then_some(t * drift_error * 1e6),
             readings: self.readings.len(),
         }
+    }
+
+    /// How wrong the offset may be until so long after the last reading, however unequal the two ways of each round trip were, of clocks
+    /// that drift apart by no more than clocks do. The line's own interval says nothing of what all readings have in common.
+    pub fn certain(&self, later: Nanos) -> Nanos {
+        if self.readings.is_empty() {
+            return Nanos::MAX;
+        }
+        let (line, ..) = self.fit();
+        let at_last = self.certain_of(&Line { drift: 0.0, ..line }, STEADY);
+        Nanos((at_last + STEADY * later.0 as f64).ceil() as i64)
     }
 
     /// Whether a line through the readings says more than the round trips alone.
@@ -264,6 +280,29 @@ mod tests {
                 assert!(wrong <= told.offset_within.0, "{wrong} ns after {number}: {told:?}");
                 assert!(told.offset_within.0 <= 300_000 + middle / 10_000, "{told:?}");
                 assert!((told.median.0 + 7_000_000_000).abs() <= told.median_within.0, "{told:?}");
+            }
+        }
+    }
+
+    /// A network whose ways differ: no number of round trips shows it, and what is said of certainty contains it all the same.
+    #[test]
+    fn the_truth_lies_within_what_is_certain_however_unequal_the_ways_are() {
+        for (there, back) in [(20_000_000, 100_000), (100_000, 20_000_000), (5_000_000, 5_000_000)] {
+            let mut offset = Offset::default();
+            for number in 0..40_i64 {
+                let theirs = 1_000_000_000 * number;
+                let noise = (number * 7919) % 30_000;
+                let (asked, answered) = (Nanos(theirs - there - noise), Nanos(theirs + back));
+                // Their clock is 3 s ahead, and 20 ppm faster.
+                let theirs = Nanos(theirs + 3_000_000_000 + theirs / 1_000_000 * 20);
+                offset.add(Reading { asked, answered, theirs });
+                let (told, later) = (offset.told(), Nanos::from_secs(1));
+                let truth = 3_000_000_000 + number * 20_000;
+                let wrong =
+                    [truth, truth + 20_000].map(|truth| (told.offset.0 - truth).abs()).into_iter().max();
+                let certain = offset.certain(later);
+                assert!(wrong.unwrap() <= certain.0, "{wrong:?} ns and {certain} after {number}: {told:?}");
+                assert!(certain.0 < (there + back) / 2 + 1_000_000, "{certain} after {number}");
             }
         }
     }

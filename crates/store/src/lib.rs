@@ -5,11 +5,13 @@
 
 mod plan_checks;
 mod reader;
+mod recovery;
 mod schema;
 mod writer;
 
 pub use plan_checks::keep_plan_checks;
 pub use reader::{Added, CompleteRun, RunListing, RunPosition, RunReader};
+pub use recovery::close_killed;
 pub use writer::{NewRun, RunWriter};
 
 use rusqlite::ErrorCode;

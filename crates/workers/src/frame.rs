@@ -50,6 +50,8 @@ pub enum Body {
         asked: i64,
         /// What the monotonic clock of the one who answers showed, in nanoseconds.
         theirs: i64,
+        /// By how many nanoseconds its wall clock was ahead of that.
+        wall_ahead: i64,
     },
 }
 
@@ -101,9 +103,10 @@ impl Frame {
                 }
             }
             Body::Ping { asked } => out.extend(asked.to_le_bytes()),
-            Body::Pong { asked, theirs } => {
-                out.extend(asked.to_le_bytes());
-                out.extend(theirs.to_le_bytes());
+            Body::Pong { asked, theirs, wall_ahead } => {
+                for time in [asked, theirs, wall_ahead] {
+                    out.extend(time.to_le_bytes());
+                }
             }
         }
         out
@@ -135,7 +138,7 @@ impl Frame {
                 Body::Link(LinkFrame { run, received, piece })
             }
             PING => Body::Ping { asked: reader.i64()? },
-            PONG => Body::Pong { asked: reader.i64()?, theirs: reader.i64()? },
+            PONG => Body::Pong { asked: reader.i64()?, theirs: reader.i64()?, wall_ahead: reader.i64()? },
             _ => return Err(Malformed),
         };
         reader.end()?;
@@ -153,6 +156,8 @@ mod tests {
         let frame = Frame { from: ProcessId(7), body: Body::Ping { asked: -1 } };
         let mut bytes = frame.encode();
         assert_eq!(Frame::decode(&bytes), Ok(frame));
+        let pong = Frame { from: ProcessId(8), body: Body::Pong { asked: 1, theirs: -2, wall_ahead: 3 } };
+        assert_eq!(Frame::decode(&pong.encode()), Ok(pong));
         bytes[2] = VERSION + 1;
         assert_eq!(Frame::decode(&bytes), Err(Malformed));
         assert_eq!(Frame::decode(b""), Err(Malformed));

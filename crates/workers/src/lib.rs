@@ -9,7 +9,9 @@
 
 pub mod announcement;
 mod bytes;
+pub mod deployment;
 pub mod frame;
 pub mod link;
 pub mod message;
+pub mod placement;
 pub mod post;

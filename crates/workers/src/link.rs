@@ -58,6 +58,8 @@ pub struct Link {
     /// A message of which some pieces have come.
     partly: Vec<u8>,
     owes_acknowledgement: bool,
+    /// Whether it speaks where it has nothing to say.
+    beats: bool,
     last_sent: Nanos,
     last_heard: Nanos,
     broken: Option<Broken>,
@@ -85,10 +87,17 @@ impl Link {
             received: 0,
             partly: Vec::new(),
             owes_acknowledgement: true,
+            beats: true,
             last_sent: now,
             last_heard: now,
             broken: None,
         }
+    }
+
+    /// The same without a word where there is nothing to say, and so without a lease: among many workers each has a link to each other
+    /// one, and few of these carry anything.
+    pub fn quiet(run: u64, most: usize, now: Nanos) -> Link {
+        Link { owes_acknowledgement: false, beats: false, ..Link::new(run, most, now) }
     }
 
     /// Takes a message for the other end.
@@ -134,7 +143,8 @@ impl Link {
             self.bytes_under_way += piece.bytes.len();
             self.again_at.get_or_insert(now + self.patience);
         }
-        if piece.is_none() && !self.owes_acknowledgement && now < self.last_sent + BEAT {
+        let is_beat = self.beats && now >= self.last_sent + BEAT;
+        if piece.is_none() && !self.owes_acknowledgement && !is_beat {
             return None;
         }
         (self.owes_acknowledgement, self.last_sent) = (false, now);
@@ -320,6 +330,21 @@ mod tests {
         link.push(&[0; 1000]).unwrap();
         assert_eq!(link.push(&[0; 1000]), Err(Broken::Full(0)));
         assert_eq!((link.broken(), link.next(Nanos::ZERO)), (Some(Broken::Full(0)), None));
+    }
+
+    #[test]
+    fn a_quiet_link_speaks_only_of_what_is_under_way() {
+        let later = |seconds| Nanos::from_secs(seconds);
+        let mut ends = [0, 1].map(|_| Link::quiet(1, 1024, Nanos::ZERO));
+        assert_eq!(ends[0].next(later(9)), None);
+        ends[0].push(&[5]).unwrap();
+        let lost = ends[0].next(later(10));
+        assert!(lost.is_some());
+        let again = ends[0].next(later(11)).unwrap();
+        assert_eq!(ends[1].take(again, later(11)), Ok(Some(vec![5])));
+        let acknowledged = ends[1].next(later(11)).unwrap();
+        assert_eq!(ends[0].take(acknowledged, later(11)), Ok(None));
+        assert!(ends.iter_mut().all(|end| end.is_idle() && end.next(later(100)).is_none()));
     }
 
     #[test]

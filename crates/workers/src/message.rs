@@ -4,14 +4,17 @@ use crate::bytes::{Malformed, Reader, put_bytes, put_json};
 use crate::frame::ProcessId;
 use plimsoll_load::driver::Client;
 use plimsoll_load::engine::{Addresses, Order, Part};
+use plimsoll_load::layout::{Layout, Stand};
 use plimsoll_load::ledger::Delivery;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply};
-use plimsoll_model::record::SamplePart;
+use plimsoll_model::record::{ComponentUsage, DeathRecord, Gauge, SamplePart};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos, RunId};
 use plimsoll_scenario::plan::LevelPlan;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// A message of a link.
 #[derive(Clone, Debug)]
@@ -40,10 +43,33 @@ pub enum Message {
     Reply(Reply),
     /// To the coordinator: the platform has refused the access token.
     TokenRefused,
+    /// To the coordinator: what came from other workers since the level began. It goes before the replies that all was passed on.
+    Crossed(Vec<Crossing>),
+    /// To a worker: find ports for components of the platform. Answered by `Reserved`.
+    Reserve(Reserve),
+    /// To the coordinator: where they will listen, by the names of their ports, or why they cannot stand there.
+    Reserved(Result<BTreeMap<String, SocketAddr>, String>),
+    /// To a worker: start one of them, and wait until it is healthy. Answered by `Started`.
+    Start(StartComponent),
+    /// To the coordinator: it is healthy, with its version, or why it is not.
+    Started(Result<Option<String>, String>),
+    /// To the coordinator: what was seen of components.
+    Report(Report),
     /// To another worker: what was received here of the devices of a shard there.
     Receipts(u32, Vec<Delivery>),
-    /// To another worker: all receipts of so many levels have been sent.
-    PassedOn(u32),
+    /// To the coordinator: all load threads here have passed on what they had received.
+    PassedOn(Passed),
+    /// To a worker: what was sent to it by others, so that it knows when all of it has come.
+    Expect(Passed),
+}
+
+/// Deliveries that were passed on between one worker and others, since the run began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    /// How often all load threads have passed on what they had: once a level.
+    pub round: u32,
+    /// Each other worker to which, or from which, deliveries went, and how many.
+    pub deliveries: Vec<(ProcessId, u64)>,
 }
 
 /// What a worker needs to make ready for a run.
@@ -57,20 +83,95 @@ pub struct Prepare {
     pub source: Source,
     /// A digest of the plan that the coordinator made of it.
     pub digest: String,
-    /// Which load threads the worker has.
-    pub first: u32,
-    /// How many of them.
-    pub threads: u32,
-    /// Load threads of each population at all workers.
-    pub of: u32,
-    /// The other workers, each with its first load thread and how many it has.
-    pub others: Vec<(ProcessId, u32, u32)>,
+    /// Of each population, what each worker has.
+    pub stands: Vec<Vec<Stand>>,
+    /// The workers, in their order.
+    pub workers: Vec<Peer>,
+    /// The place of the worker among them.
+    pub place: usize,
 }
 
+/// Components that are to stand at a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reserve {
+    /// Their names in the profile.
+    pub components: Vec<String>,
+    /// Whether devices speak MQTT 5.
+    pub mqtt5: bool,
+}
+
+/// A component that is to be started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartComponent {
+    /// Its name in the profile.
+    pub component: String,
+    /// Where components listen, by the names of their ports.
+    pub known: BTreeMap<String, SocketAddr>,
+}
+
+/// What a worker sees of the components that it has started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Report {
+    /// What one used.
+    Used(ComponentUsage),
+    /// What observers saw of them.
+    Saw(Vec<Gauge>),
+    /// One ended by itself.
+    Died(DeathRecord),
+}
+
+impl Report {
+    /// The same with its times moved by so much.
+    #[must_use]
+    pub fn moved(self, by: Nanos) -> Report {
+        match self {
+            Report::Used(usage) => Report::Used(ComponentUsage { at: usage.at + by, ..usage }),
+            Report::Saw(gauges) => {
+                Report::Saw(gauges.into_iter().map(|gauge| Gauge { at: gauge.at + by, ..gauge }).collect())
+            }
+            Report::Died(death) => Report::Died(DeathRecord { at: death.at + by, ..death }),
+        }
+    }
+}
+
+/// A worker as another one knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// The process.
+    pub process: ProcessId,
+    /// Whether both read one clock.
+    pub shares_clock: bool,
+}
+
+/// Deliveries that were received at another worker than that of their device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crossing {
+    /// The worker that received them.
+    pub from: ProcessId,
+    /// The number of the population whose devices sent them.
+    pub population: u16,
+    /// How many.
+    pub deliveries: u64,
+}
+
+/// Load threads that a run may have at all workers: more than anybody has processors for.
+const MOST_THREADS: u64 = 1_000_000;
+
 impl Prepare {
-    /// Which load threads the worker has.
+    /// Whether the load threads fit a plan of so many populations, so that a layout can be made of them.
+    pub fn is_sound(&self, populations: usize) -> bool {
+        let workers = self.workers.len();
+        let of = |stand: &Stand| {
+            [stand.devices, stand.subscribers, stand.queriers].map(u64::from).into_iter().sum::<u64>()
+        };
+        let all = self.stands.iter().flatten().fold(0_u64, |all, stand| all.saturating_add(of(stand)));
+        let are_whole = self.stands.iter().all(|stands| stands.len() == workers);
+        self.stands.len() == populations && are_whole && self.place < workers && all <= MOST_THREADS
+    }
+
+    /// Which load threads the worker has; only of what is sound.
     pub fn part(&self) -> Part {
-        Part { first: self.first, of: self.of }
+        Part { layout: Arc::new(Layout::new(self.stands.clone())), process: self.place }
     }
 
     /// The run.
@@ -134,7 +235,14 @@ mod kind {
     pub const TOKEN_REFUSED: u8 = 11;
     pub const RECEIPTS: u8 = 12;
     pub const PASSED_ON: u8 = 13;
+    pub const EXPECT: u8 = 21;
     pub const CLOCK: u8 = 14;
+    pub const CROSSED: u8 = 15;
+    pub const RESERVE: u8 = 16;
+    pub const RESERVED: u8 = 17;
+    pub const START: u8 = 18;
+    pub const STARTED: u8 = 19;
+    pub const REPORT: u8 = 20;
 }
 
 /// What a command begins with.
@@ -164,6 +272,7 @@ mod reply {
     pub const THREAD: u8 = 12;
     pub const HALTED: u8 = 13;
     pub const LOST: u8 = 14;
+    pub const CLOCKS: u8 = 15;
 }
 
 impl Message {
@@ -190,16 +299,20 @@ impl Message {
                 put_reply(&mut out, reply);
             }
             Message::TokenRefused => out.push(kind::TOKEN_REFUSED),
+            Message::Crossed(crossings) => put(&mut out, kind::CROSSED, crossings),
+            Message::Reserve(reserve) => put(&mut out, kind::RESERVE, reserve),
+            Message::Reserved(reserved) => put(&mut out, kind::RESERVED, reserved),
+            Message::Start(start) => put(&mut out, kind::START, start),
+            Message::Started(started) => put(&mut out, kind::STARTED, started),
+            Message::Report(report) => put(&mut out, kind::REPORT, report),
             Message::Receipts(shard, deliveries) => {
                 out.push(kind::RECEIPTS);
                 out.extend(shard.to_le_bytes());
                 out.extend((deliveries.len() as u32).to_le_bytes());
                 deliveries.iter().for_each(|delivery| put_delivery(&mut out, delivery));
             }
-            Message::PassedOn(levels) => {
-                out.push(kind::PASSED_ON);
-                out.extend(levels.to_le_bytes());
-            }
+            Message::PassedOn(passed) => put(&mut out, kind::PASSED_ON, passed),
+            Message::Expect(passed) => put(&mut out, kind::EXPECT, passed),
         }
         out
     }
@@ -223,13 +336,20 @@ impl Message {
             kind::END => Message::End,
             kind::REPLY => Message::Reply(read_reply(&mut reader)?),
             kind::TOKEN_REFUSED => Message::TokenRefused,
+            kind::CROSSED => Message::Crossed(reader.json()?),
+            kind::RESERVE => Message::Reserve(reader.json()?),
+            kind::RESERVED => Message::Reserved(reader.json()?),
+            kind::START => Message::Start(reader.json()?),
+            kind::STARTED => Message::Started(reader.json()?),
+            kind::REPORT => Message::Report(reader.json()?),
             kind::RECEIPTS => {
                 let (shard, count) = (reader.u32()?, reader.count(DELIVERY)?);
                 let deliveries: Result<Vec<Delivery>, Malformed> =
                     (0..count).map(|_| delivery(&mut reader)).collect();
                 Message::Receipts(shard, deliveries?)
             }
-            kind::PASSED_ON => Message::PassedOn(reader.u32()?),
+            kind::PASSED_ON => Message::PassedOn(reader.json()?),
+            kind::EXPECT => Message::Expect(reader.json()?),
             _ => return Err(Malformed),
         };
         reader.end()?;
@@ -427,6 +547,7 @@ fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
         Reply::Thread(usage) => put(out, reply::THREAD, usage),
         Reply::Halted(why) => put(out, reply::HALTED, why),
         Reply::Lost(why) => put(out, reply::LOST, why),
+        Reply::Clocks(clocks) => put(out, reply::CLOCKS, clocks),
     }
 }
 
@@ -452,6 +573,7 @@ fn read_reply(reader: &mut Reader<'_>) -> Result<Reply, Malformed> {
         reply::THREAD => Reply::Thread(reader.json()?),
         reply::HALTED => Reply::Halted(reader.json()?),
         reply::LOST => Reply::Lost(reader.json()?),
+        reply::CLOCKS => Reply::Clocks(reader.json()?),
         _ => return Err(Malformed),
     })
 }
@@ -492,7 +614,7 @@ fn part(reader: &mut Reader<'_>) -> Result<SamplePart, Malformed> {
 mod tests {
     use super::*;
     use plimsoll_model::message::{Fate, MessageRecord};
-    use plimsoll_model::record::LevelEnd;
+    use plimsoll_model::record::{ClockReading, Crossed, LevelClocks, LevelEnd, WorkerClock};
     use proptest::prelude::*;
 
     fn record() -> MessageRecord {
@@ -524,6 +646,14 @@ mod tests {
             counts: Counts { due: 5, delivered: 3, ..Counts::default() },
             histograms: vec![(Metric::PublishTime, histogram.clone()), (Metric::SubscribeTime, histogram)],
         }
+    }
+
+    fn some_clocks() -> LevelClocks {
+        let reading =
+            ClockReading { offset: Nanos(-7), within: Nanos(8), drift: 0.5, ..ClockReading::default() };
+        let clock = WorkerClock { worker: "w".into(), began: reading, ended: reading };
+        let crossed = Some(Crossed { deliveries: 3, within: Nanos(9) });
+        LevelClocks { clocks: vec![clock], crossed: vec![None, crossed] }
     }
 
     /// Every kind of message.
@@ -573,6 +703,7 @@ mod tests {
             Reply::Stopped,
             Reply::Halted("why".into()),
             Reply::Lost("gone".into()),
+            Reply::Clocks(Box::new(some_clocks())),
         ];
         let prepare = Prepare {
             run: RunId::from_bits(99).to_string(),
@@ -583,11 +714,11 @@ mod tests {
                 ..Source::default()
             },
             digest: "d".into(),
-            first: 2,
-            threads: 1,
-            of: 5,
-            others: vec![(ProcessId(3), 0, 2)],
+            stands: vec![vec![Stand::of_all(2), Stand { devices: 1, subscribers: 0, queriers: 3 }]],
+            workers: vec![Peer { process: ProcessId(3), shares_clock: true }],
+            place: 0,
         };
+        let listens = SocketAddr::from(([192, 0, 2, 1], 1883));
         let deliveries =
             vec![Delivery { device: 1, sequence: 2, subscriber: 3, at: Nanos(-4), content: 5 }; 100];
         let mut all = vec![
@@ -602,8 +733,27 @@ mod tests {
             Message::Gone(ProcessId(4)),
             Message::End,
             Message::TokenRefused,
+            Message::Crossed(vec![Crossing { from: ProcessId(5), population: 1, deliveries: 6 }]),
+            Message::Reserve(Reserve { components: vec!["broker".into()], mqtt5: true }),
+            Message::Reserved(Ok(BTreeMap::from([("mqtt".into(), listens)]))),
+            Message::Reserved(Err("no".into())),
+            Message::Start(StartComponent {
+                component: "broker".into(),
+                known: BTreeMap::from([("db".into(), listens)]),
+            }),
+            Message::Started(Ok(Some("broker 2.1".into()))),
+            Message::Report(Report::Used(ComponentUsage {
+                cpu: Nanos(7),
+                rss: 9,
+                ..ComponentUsage::default()
+            })),
+            Message::Report(Report::Died(DeathRecord {
+                component: "broker".into(),
+                ..DeathRecord::default()
+            })),
             Message::Receipts(3, deliveries),
-            Message::PassedOn(7),
+            Message::PassedOn(Passed { round: 7, deliveries: vec![(ProcessId(8), 9)] }),
+            Message::Expect(Passed { round: 7, deliveries: Vec::new() }),
         ];
         all.extend(commands.map(|command| Message::Order(Order { shard: 4, command })));
         all.extend(replies.map(Message::Reply));
@@ -629,9 +779,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn load_threads_that_do_not_fit_are_not_sound() {
+        let Message::Prepare(prepare) = all().remove(0) else { panic!("it comes first") };
+        let stands = prepare.stands.clone();
+        let with = |stands, place| Prepare { stands, place, ..(*prepare).clone() };
+        assert!(!with(stands.clone(), 0).is_sound(1), "of one worker there are two stands");
+        let fitting = vec![stands[0][..1].to_vec()];
+        assert!(with(fitting.clone(), 0).is_sound(1));
+        assert!(!with(fitting.clone(), 1).is_sound(1) && !with(fitting, 0).is_sound(2));
+        let many = vec![vec![Stand::of_all(u32::MAX)]];
+        assert!(!with(many, 0).is_sound(1));
+    }
+
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes: Vec<u8>, which in 0..24_usize, at: prop::sample::Index, byte: u8) {
+        fn no_bytes_make_it_panic(bytes: Vec<u8>, which in 0..43_usize, at: prop::sample::Index, byte: u8) {
             let _ = Message::decode(&bytes);
             let mut mutated = all()[which].encode();
             let place = at.index(mutated.len());

@@ -7,7 +7,8 @@ use async_nats::{Client, ConnectOptions, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use plimsoll_codec::credentials::hide_credentials;
-use plimsoll_load::clock::monotonic;
+use plimsoll_load::clock::{monotonic, wall_ahead};
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -16,6 +17,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// What all subjects begin with; the number is that of the frames' version.
 const SUBJECTS: &str = "plimsoll.1";
+/// The port of a server whose address says none.
+const PORT: u16 = 4222;
 /// How long the server may take to let us in.
 const CONNECTING: Duration = Duration::from_secs(10);
 /// From one attempt to connect again to the next: often, since a lease is short.
@@ -41,6 +44,25 @@ pub struct Server {
 }
 
 impl Server {
+    /// Where this host is reached by others that use the server: its address on the way there.
+    pub fn own_address(&self) -> IpAddr {
+        let here = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let after = self.url.split_once("://").map_or(self.url.as_str(), |(_, after)| after);
+        let server = after.split(['/', ',']).next().and_then(|server| server.rsplit('@').next());
+        let server = server.unwrap_or_default();
+        let port = server.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        let with_port = if port.is_some() { server.to_owned() } else { format!("{server}:{PORT}") };
+        // Connecting a socket for datagrams sends nothing; it shows which of our addresses would be used.
+        let address = with_port.to_socket_addrs().ok().and_then(|mut found| found.next());
+        let own = address.and_then(|address| {
+            let any: IpAddr = if address.is_ipv4() { [0, 0, 0, 0].into() } else { [0_u16; 8].into() };
+            let probe = UdpSocket::bind((any, 0)).ok()?;
+            probe.connect(address).ok()?;
+            probe.local_addr().ok()
+        });
+        own.map_or(here, |own| own.ip())
+    }
+
     /// Its address, for people.
     pub fn shown(&self) -> String {
         hide_credentials(&self.url)
@@ -245,7 +267,8 @@ impl Carrier {
         let Ok(frame) = Frame::decode(payload) else { return };
         match frame.body {
             Body::Ping { asked } => {
-                let answer = Frame { from: self.own, body: Body::Pong { asked, theirs: read } };
+                let body = Body::Pong { asked, theirs: read, wall_ahead: wall_ahead() };
+                let answer = Frame { from: self.own, body };
                 self.publish(client, Outgoing::Frame(frame.from, answer)).await;
             }
             _ => (self.deliver)(Arrival::Frame(frame, read)),

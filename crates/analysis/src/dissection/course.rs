@@ -40,8 +40,10 @@ impl CourseEdge<'_> {
     /// Whether one who passes nothing on may be its subscriber: who is pushed or called, or takes from a queue. What a broker
     /// or a store is given is no delivery.
     fn may_deliver(&self) -> bool {
-        let kept = matches!(self.protocol, WireProtocol::Mqtt | WireProtocol::Amqp | WireProtocol::Nats)
-            || self.stores();
+        let kept = matches!(
+            self.protocol,
+            WireProtocol::Mqtt | WireProtocol::Amqp | WireProtocol::Amqp1 | WireProtocol::Nats
+        ) || self.stores();
         self.transfer == Transfer::Taken
             || self.transfer == Transfer::Handed && (self.side == Side::Server || !kept)
     }

@@ -39,7 +39,14 @@ impl Check {
             return self.rendered();
         }
         match self.load.file() {
-            Some(_) if !self.probe => say(&described(&self.load.matrix()?)),
+            Some(_) if !self.probe => {
+                let matrix = self.load.matrix()?;
+                if let Some(repeats) = self.load.repeats(&matrix.first) {
+                    wrapped(&repeats, "").iter().for_each(|line| say(&format!("{line}\n")));
+                    say("\n");
+                }
+                say(&described(&matrix));
+            }
             _ if self.probe => {
                 // Of an address, load and devices are the probe's own.
                 if self.load.file().is_some() {

@@ -1,8 +1,11 @@
-//! What `run` and `check` have in common: a scenario file, or an address with options.
+//! What `run` and `check` have in common: a scenario file, a bundle with one, or an address with options.
 
 use crate::failure::Failure;
+use crate::output::complain;
 use clap::{Args, Parser};
 use plimsoll_codec::credentials::hide_credentials;
+use plimsoll_report::bundle::HIDDEN;
+use plimsoll_runner::bundle::{Bundle, MAGIC};
 use plimsoll_runner::fleet::Source;
 use plimsoll_runner::resume::fingerprint;
 use plimsoll_scenario::plan::{Plan, Protocol, protocol_of};
@@ -10,15 +13,17 @@ use plimsoll_scenario::{Environment, Matrix, Override, QuickOptions, SourceFile,
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// A scenario file, or the address of a platform with the load as options.
 #[derive(Args, Clone, Default)]
 pub struct LoadOptions {
-    /// Scenario file, or the address of a platform: mqtt://[USER@]HOST[:PORT]. Other
-    /// schemes are mqtts, ws, wss, http, https, coap, coaps, coap+tcp, coaps+tcp, nats,
-    /// tls (NATS), amqp, amqps, amqp1, amqps1, kafka and kafkas
+    /// Scenario file, a bundle (`plimsoll bundle`), or the address of a platform:
+    /// mqtt://[USER@]HOST[:PORT]. Other schemes are mqtts, ws, wss, http, https, coap,
+    /// coaps, coap+tcp, coaps+tcp, nats, tls (NATS), amqp, amqps, amqp1, amqps1, kafka
+    /// and kafkas
     #[arg(value_name = "SCENARIO.yaml|mqtt://HOST:PORT")]
     pub what: String,
     /// Sets any key of the scenario, as in --set load.hold=10s (repeatable)
@@ -96,6 +101,9 @@ pub struct LoadOptions {
     /// What a coordinator has sent, in the place of files and environment variables.
     #[arg(skip)]
     shipped: Option<Source>,
+    /// The bundle with the scenario and its files, where it is one.
+    #[arg(skip)]
+    bundle: RefCell<Option<Rc<Bundle>>>,
 }
 
 /// Options as a coordinator sends them.
@@ -206,9 +214,14 @@ impl LoadOptions {
                     .cloned()
                     .ok_or_else(|| "the coordinator has not sent it".into());
             }
-            let found = folder.join(path);
-            self.read.borrow_mut().insert(found.clone());
-            let text = read_named(&found)?;
+            let text = match self.bundle() {
+                Some(bundle) => bundle.file(path).map(str::to_owned).ok_or("the bundle does not have it")?,
+                None => {
+                    let found = folder.join(path);
+                    self.read.borrow_mut().insert(found.clone());
+                    read_named(&found)?
+                }
+            };
             self.source.borrow_mut().files.insert(path.to_owned(), text.clone());
             Ok(text)
         };
@@ -256,14 +269,50 @@ impl LoadOptions {
         self.within(|overrides, environment| Ok(matrix(&source, self.quick, overrides, environment)?))
     }
 
-    /// The text of the scenario file.
+    /// The text of the scenario file, or of that in a bundle.
     fn scenario(&self, path: &Path) -> Result<String, Failure> {
         // One byte more than a scenario may have, so that its check can say so.
         let bytes = beginning(path, LARGEST_FILE + 1).map_err(|error| Failure::unreadable(path, &error))?;
-        let text = String::from_utf8(bytes)
-            .map_err(|error| Failure::Usage(format!("{} is not UTF-8: {error}", path.display())))?;
+        let text = match bytes.starts_with(&MAGIC) {
+            true => self.open_bundle(path)?,
+            false => String::from_utf8(bytes)
+                .map_err(|error| Failure::Usage(format!("{} is not UTF-8: {error}", path.display())))?,
+        };
         self.source.borrow_mut().scenario = Some(text.clone());
         Ok(text)
+    }
+
+    /// Reads a bundle, which stays in memory; the text of its scenario.
+    fn open_bundle(&self, path: &Path) -> Result<String, Failure> {
+        if let Some(bundle) = self.bundle() {
+            return Ok(bundle.scenario().to_owned());
+        }
+        let file = File::open(path).map_err(|error| Failure::unreadable(path, &error))?;
+        let bundle = Bundle::open(BufReader::new(file))
+            .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+        let text = bundle.scenario().to_owned();
+        if text.contains(HIDDEN) {
+            complain(&format!(
+                "secrets are left out of the bundle, in the places of `{HIDDEN}`: give them by --set"
+            ));
+        }
+        *self.bundle.borrow_mut() = Some(Rc::new(bundle));
+        Ok(text)
+    }
+
+    /// The bundle that was opened.
+    fn bundle(&self) -> Option<Rc<Bundle>> {
+        self.bundle.borrow().clone()
+    }
+
+    /// Which run a plan out of a bundle repeats, for people.
+    pub fn repeats(&self, plan: &Plan) -> Option<String> {
+        let bundle = self.bundle()?;
+        let mut told = bundle.repeats(env!("CARGO_PKG_VERSION"));
+        if bundle.profile() != plan.platform.source() {
+            told += "; the platform profile was another one";
+        }
+        Some(told)
     }
 
     /// What the plan was made of, for workers; they need the seed that was drawn here.
@@ -337,9 +386,14 @@ impl LoadOptions {
         source.files.iter().map(|(name, text)| (name.clone(), fingerprint(text))).collect()
     }
 
-    /// Where the report of a run goes by default: beside the scenario, or, without one, under the name of the run.
+    /// Where the report of a run goes by default: beside the scenario or the bundle, or, without one, under the name of the run.
     pub fn report_of(&self, run: &str) -> PathBuf {
         match self.file() {
+            Some(path) if self.bundle().is_some() => {
+                let name = path.to_string_lossy();
+                let plain = [".tar.gz", ".tgz"].iter().find_map(|ending| name.strip_suffix(ending));
+                PathBuf::from(format!("{}.again.report.html", plain.unwrap_or(&name)))
+            }
             Some(path) => path.with_extension("report.html"),
             None => PathBuf::from(format!("plimsoll.{run}.report.html")),
         }

@@ -8,6 +8,7 @@ mod check;
 mod city;
 mod compare;
 mod completions;
+mod deploy;
 mod dissect;
 mod doctor;
 mod documents;
@@ -55,6 +56,7 @@ pub enum Command {
     Sweep(sweep::Sweep),
     Plan(plan::Plan),
     Worker(worker::Worker),
+    Deploy(deploy::Deploy),
     Report(report::Report),
     Capture(capture::Capture),
     Dissect(dissect::Dissect),
@@ -89,6 +91,7 @@ impl Command {
             Command::Sweep(command) => command.perform(),
             Command::Plan(command) => command.perform(),
             Command::Worker(command) => command.perform(),
+            Command::Deploy(command) => command.perform(),
             Command::Report(command) => command.perform(),
             Command::Capture(command) => command.perform(),
             Command::Dissect(command) => command.perform(),

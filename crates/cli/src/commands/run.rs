@@ -16,10 +16,12 @@ use plimsoll_codec::credentials::hide_in_argument;
 use plimsoll_report::series::{self, Occurrence};
 use plimsoll_report::terminal::Detail;
 use plimsoll_report::{github, html, json, junit, terminal};
-use plimsoll_runner::fleet::{Place, Wanted};
+use plimsoll_runner::fleet::{GATHERING, Place, Wanted};
 use plimsoll_runner::resume::Resume;
 use plimsoll_runner::series::{SeriesEvents, run_series};
-use plimsoll_runner::{Options, Outcome, Progress, RunError, run};
+use plimsoll_runner::takeover::run_with_who_is_there;
+use plimsoll_runner::{Options, Outcome, Progress, RunError};
+use plimsoll_scenario::duration;
 use plimsoll_scenario::plan::{Plan, SchedulePlan};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -41,6 +43,7 @@ use std::sync::atomic::Ordering;
   plimsoll run ws://localhost/in --protocol websocket --devices 100 --rate 500
   plimsoll run city.yaml --metrics 127.0.0.1:9464
   plimsoll run weekend.yaml --resume last
+  plimsoll run paper.tar.gz
   plimsoll run city.yaml --workers nats://nats.example:4222,min=4
 
 Exit codes: 0 met, 99 objectives missed, 3 measurement invalid, 1 could not be
@@ -119,8 +122,8 @@ pub struct RunOptions {
     /// summary of its job
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Let other machines send and receive: nats://HOST:4222[,min=N] for workers at a
-    /// NATS server, local:N for N processes of this one
+    /// Let other machines send and receive: nats://HOST:4222[,min=N][,wait=TIME] for
+    /// workers at a NATS server, local:N for N processes of this one
     #[arg(long, value_name = "WHERE")]
     workers: Option<String>,
     #[command(flatten)]
@@ -217,8 +220,10 @@ impl RunOptions {
         let watched = self.live.begin()?;
         let progress = &mut TerminalProgress::new(self.amount.quiet);
         let resume = resume.map(Arc::new);
-        let options = Options { live: watched.live(), inputs, resume, workers, ..options(&self.store)? };
-        let outcome = run(&plan, &options, progress);
+        let repeats = self.load.repeats(&plan);
+        let options =
+            Options { live: watched.live(), inputs, resume, workers, repeats, ..options(&self.store)? };
+        let outcome = run_with_who_is_there(&plan, &options, progress);
         watched.finish();
         let outcome = outcome?;
         // An output may be a pipe that nobody reads.
@@ -232,18 +237,30 @@ impl RunOptions {
         let Some(place) = &self.workers else { return Ok(None) };
         let wrong = |why: &str| {
             Failure::Usage(format!(
-                "--workers {}: {why}: write nats://HOST:4222,min=2 or local:2",
+                "--workers {}: {why}: write nats://HOST:4222, or with ,min=2 and ,wait=5m after it, or local:2",
                 hide_in_argument(place)
             ))
         };
         let count = |text: &str| match text.parse::<usize>() {
-            Ok(count @ 1..=1000) => Ok(count),
-            _ => Err(wrong("from 1 to 1000 workers can be had")),
+            Ok(count @ 1..=10_000) => Ok(count),
+            _ => Err(wrong("from 1 to 10,000 workers can be had")),
         };
-        let place = match (place.strip_prefix("local:"), place.split_once(",min=")) {
-            (Some(local), _) => Place::Local(count(local)?),
-            (None, Some((url, least))) => Place::At(self.nats.server(url)?, count(least)?),
-            (None, None) => Place::At(self.nats.server(place)?, 1),
+        let place = match place.strip_prefix("local:") {
+            Some(local) => Place::Local(count(local)?),
+            None => {
+                let (url, settings) = place.split_once(',').unwrap_or((place, ""));
+                let (mut least, mut wait) = (1, GATHERING);
+                for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+                    match setting.split_once('=') {
+                        Some(("min", value)) => least = count(value)?,
+                        Some(("wait", value)) => {
+                            wait = duration(value).map_err(|why| wrong(&why))?.to_duration()
+                        }
+                        _ => return Err(wrong("only min and wait can be set")),
+                    }
+                }
+                Place::At(self.nats.server(url)?, least, wait)
+            }
         };
         Ok(Some(Wanted { place, source: self.load.source(plan.seed) }))
     }
@@ -253,7 +270,8 @@ impl RunOptions {
         let workers = self.workers(plan)?;
         let watched = self.live.begin()?;
         let inputs = self.load.inputs();
-        let options = Options { live: watched.live(), inputs, workers, ..options(&self.store)? };
+        let repeats = self.load.repeats(plan);
+        let options = Options { live: watched.live(), inputs, workers, repeats, ..options(&self.store)? };
         let progress = TerminalProgress::new(self.amount.quiet);
         let mut told = ToldSeries { command: self, progress, occurrences: Vec::new(), are_written: true };
         let worst = run_series(plan, schedule, &options, &mut told);
@@ -375,6 +393,7 @@ pub fn options(store: &StoreOption) -> Result<Options, Failure> {
         inputs: BTreeMap::new(),
         resume: None,
         workers: None,
+        repeats: None,
     })
 }
 

@@ -7,8 +7,9 @@ use crate::output::say;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use plimsoll_model::Verdict;
+use plimsoll_observe::process::is_alive;
 use plimsoll_report::listing::{self, Listed};
-use plimsoll_store::{RunListing, RunReader, StoreError};
+use plimsoll_store::{RunListing, RunReader, StoreError, close_killed};
 
 /// Lists the stored runs, the newest last: how each ended, and its load line
 #[derive(Args)]
@@ -16,6 +17,7 @@ use plimsoll_store::{RunListing, RunReader, StoreError};
   plimsoll runs
   plimsoll runs quickstart --verdict missed
   plimsoll runs --last 5 --json
+  plimsoll runs --recover
 
 Exit code: 0, also where no run is listed.")]
 pub struct Runs {
@@ -31,6 +33,10 @@ pub struct Runs {
     /// As a JSON array
     #[arg(long)]
     json: bool,
+    /// Close runs whose process was killed on this host: what they had measured is
+    /// their result
+    #[arg(long, conflicts_with_all = ["verdict", "last", "json"])]
+    recover: bool,
     #[command(flatten)]
     store: StoreOption,
 }
@@ -50,6 +56,9 @@ impl Runs {
             self.text.as_ref().is_none_or(|text| run.name.contains(text) || run.id.starts_with(text))
         };
         let mut runs: Vec<RunListing> = reader.runs()?.into_iter().filter(is_asked_for).collect();
+        if self.recover {
+            return self.recovered(&reader, &runs);
+        }
         let last = self.last.map_or(usize::MAX, |last| last as usize);
         if self.verdict.is_none() {
             // Without a look at the others.
@@ -74,6 +83,34 @@ impl Runs {
             true => self.none(),
             false => listing::table(&listed),
         });
+        Ok(exit_code::MET)
+    }
+
+    /// Closes those of the runs whose process is gone.
+    fn recovered(&self, reader: &RunReader, runs: &[RunListing]) -> Result<u8, Failure> {
+        let is_killed =
+            |run: &&RunListing| run.end.is_none() && !run.process.as_deref().is_some_and(is_alive);
+        let mut lines = String::new();
+        let mut killed = Vec::new();
+        for run in runs.iter().filter(is_killed) {
+            let record = reader.run_of_id(&run.id)?;
+            let whole = record.levels.iter().filter(|level| level.end.is_some()).count();
+            lines += &format!(
+                "recovered: {} [run {}]: levels that came to their end: {whole} of {} that were begun; `plimsoll run SCENARIO --resume \
+                 {}` goes on\n",
+                run.name,
+                run.id,
+                record.levels.len(),
+                run.id
+            );
+            killed.push(run.id.clone());
+        }
+        if killed.is_empty() {
+            say(&format!("no run was cut short in {}\n", self.store.store.display()));
+            return Ok(exit_code::MET);
+        }
+        close_killed(&self.store.store, &killed)?;
+        say(&lines);
         Ok(exit_code::MET)
     }
 

@@ -6,18 +6,23 @@ use crate::failure::Failure;
 use crate::output::complain;
 use crate::{exit_code, interrupt};
 use clap::Args;
+use plimsoll_model::Nanos;
 use plimsoll_runner::worker::{WorkerOptions, serve};
+use plimsoll_scenario::duration;
+use std::net::IpAddr;
 
 /// Works for runs on other machines: has some of their devices
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll worker --join nats://coordinator:4222
+  plimsoll worker --join nats://coordinator:4222 --site north
   plimsoll worker --join tls://nats.example:4222 --nats-ca ca.pem \\
       --nats-credentials worker.creds --name edge-1
 
 It waits at the NATS server until `plimsoll run --workers` needs it, then for
-the next run. It reads no file and starts no program that a scenario names: the
-coordinator sends what is needed. Ctrl-C ends it.")]
+the next run. It reads no file that a scenario names: the coordinator sends
+what is needed. It starts no program that a scenario names, unless it has
+--allow-commands. Ctrl-C ends it.")]
 pub struct Worker {
     /// The NATS server at which coordinators look for workers
     #[arg(long, value_name = "nats://HOST:4222")]
@@ -25,12 +30,27 @@ pub struct Worker {
     /// Its name in reports [default: the name of this host]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Its site: clients of a scenario that stand at that site stand here, or at other
+    /// workers of the site
+    #[arg(long, value_name = "NAME")]
+    site: Option<String>,
     /// Load threads [default: one for each processor that it may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Processors of its load threads, as 2,3 [default: any that it may use]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     processors: Vec<usize>,
+    /// End when no run has needed it for so long [default: never]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    idle: Option<Nanos>,
+    /// Start components of the platform that a scenario lets stand here. A coordinator
+    /// can then run any command as the user of this worker
+    #[arg(long)]
+    allow_commands: bool,
+    /// Where others reach what listens here [default: this host's address on the way to
+    /// the NATS server]
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<IpAddr>,
     #[command(flatten)]
     nats: NatsOptions,
 }
@@ -40,11 +60,15 @@ impl Worker {
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
         let threads = self.threads.map_or_else(default_threads, usize::from).max(self.processors.len());
         let processors = self.processors.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let program = self.allow_commands.then(std::env::current_exe).transpose();
         let options = WorkerOptions {
             server: self.nats.server(&self.join)?,
             name: self.name.unwrap_or_else(host_name),
-            site: None,
+            site: self.site,
             processors: processors.take(threads).collect(),
+            idle: self.idle,
+            program: program.map_err(|error| undoable(&error))?,
+            address: self.address,
             stop: interrupt::stop_flag().map_err(|error| undoable(&error))?,
         };
         serve(options, &shipped_plan, &|told| complain(told)).map_err(|error| undoable(&error))?;

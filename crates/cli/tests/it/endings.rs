@@ -113,6 +113,21 @@ fn a_kill_loses_the_current_sample_at_most_and_takes_the_broker_along() {
     bench.call(["runs", "--store", STORE]).exits(0).says("interrupted").says("disturbed");
 }
 
+#[test]
+fn what_a_killed_run_had_measured_is_recovered() {
+    let bench = Bench::beside_others();
+    let (run, started) = in_second_level(&bench);
+    let recover = || bench.call(["runs", "--store", STORE, "--recover"]).exits(0);
+    recover().says("no run was cut short");
+    run.signal(Signal::KILL);
+    assert_eq!(run.finish().code, None, "ended by the signal");
+    assert_end_within(Duration::from_secs(2), &started);
+    recover().says("1 of 2 that were begun").says("--resume");
+    let shown = bench.call(["show", "--store", STORE]).exits(0);
+    shown.says("INTERRUPTED").says("this is what it had measured").says("unfinished");
+    recover().says("no run was cut short");
+}
+
 /// A reboot ends a run as SIGKILL does.
 #[test]
 fn a_run_that_was_killed_is_resumed_with_its_interrupted_level() {

@@ -67,3 +67,53 @@ fn what_is_wrong_with_a_curve_has_its_file_and_line() {
     let told = "day.csv, line 4: `many` is no rate";
     bench.call(["check", "scenario.yaml"]).exits(104).says(told).says("scenario.yaml:4");
 }
+
+/// Twelve messages of three devices in 1.2 s of a file, of which the last 0.4 s are silent.
+fn trace_of_a_second(bench: &Bench) {
+    let rows: String = (0..12).map(|row| format!("{}.{:02},d{}\n", 7, 7 * row, row % 3)).collect();
+    bench.write("trace.csv", &format!("time,device\n{rows}"));
+}
+
+const TRACED: &str = "name: traced
+platform: embedded
+population: { devices: 3, subscribers: 1 }
+load: { arrivals: { trace: { file: trace.csv } }, LOAD, warm_up: 1s, samples: 4, drain: 2s }
+objectives: { publish_p99: null, publish_p50: \"< 10 s\" }
+";
+
+/// The whole of a trace is due in a hold as long as it, at its own speed and at others, on any number of threads.
+#[test]
+fn a_trace_is_due_as_often_as_it_says() {
+    let bench = Bench::beside_others();
+    trace_of_a_second(&bench);
+    for (load, due) in [
+        // The trace lasts for 0.84 s: eleven gaps of 0.07 s, and one more.
+        ("threads: 1", vec![12]),
+        ("threads: 2", vec![12]),
+        // Twice as fast, 24 messages in its time; then half as fast, and the hold ends within it.
+        ("hold: 840ms, levels: [28.5714, 7.14285], threads: 2", vec![24, 6]),
+    ] {
+        let run = bench.run(&TRACED.replace("LOAD", load)).judged();
+        let found: Vec<u64> = run.levels().iter().map(|level| count(level, "due")).collect();
+        assert_eq!(found, due, "{load}");
+        assert!(run.levels().iter().all(|level| count(level, "delivered") == count(level, "due")), "{load}");
+    }
+    let three = TRACED.replace("devices: 3", "devices: 9").replace("LOAD", "levels: [42.8571], hold: 840ms");
+    assert_eq!(count(bench.run(&three).judged().level(0), "due"), 36, "three copies of each device");
+}
+
+#[test]
+fn what_is_wrong_with_a_trace_has_its_file_and_line() {
+    let bench = Bench::beside_others();
+    bench.write("scenario.yaml", &TRACED.replace("LOAD", "threads: 1"));
+    bench.call(["check", "scenario.yaml"]).exits(104).says("cannot read the trace `trace.csv`");
+    for (text, why) in [
+        ("time\n2\n1\n", "trace.csv, line 3: 1 s is earlier than the message before it, 2 s"),
+        ("time\n", "trace.csv, line 1: a trace has messages at two times at least"),
+        ("time\n1\nNaN\n", "trace.csv, line 3: `NaN` is no time"),
+        ("time,device\n1,a\n2,b\n", "the trace has 2 devices, and 3 are not a multiple of that"),
+    ] {
+        bench.write("trace.csv", text);
+        bench.call(["check", "scenario.yaml"]).exits(104).says(why).says("scenario.yaml:4");
+    }
+}

@@ -2,8 +2,8 @@
 
 use super::{Engine, EngineError, Watch};
 use crate::driver::Client;
+use crate::layout::Seat;
 use crate::shard::{CONNECT_PATIENCE, Command, Reply};
-use crate::share::Share;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{Plan, PopulationPlan};
 use std::sync::Arc;
@@ -141,14 +141,19 @@ impl Engine {
         rate: f64,
         awaited: bool,
     ) -> Result<(), EngineError> {
-        let (of, all) = (self.threads, clients.iter().map(Vec::len).sum::<usize>());
+        let all = clients.iter().map(Vec::len).sum::<usize>();
         for ((plan, shards), clients) in self.populations().zip(clients) {
             // Populations connect side by side, each with its part of the rate.
             let part = if clients.len() == all { 1.0 } else { clients.len() as f64 / all as f64 };
-            let gap = Nanos::from_secs_f64(f64::from(of) / (rate * part));
-            for ((index, shard), clients) in (0_i64..).zip(shards).zip(dealt(clients, of, &plan.population)) {
-                // Shards take turns, so that the population connects evenly.
-                let start = start + Nanos(gap.0.saturating_mul(index) / i64::from(of));
+            let seats: Vec<&Seat> = shards.iter().map(|(seat, _)| *seat).collect();
+            let dealt = dealt(clients, &seats, &plan.population);
+            // Shards that have some take turns, so that the population connects evenly.
+            let of = dealt.iter().filter(|own| !own.is_empty()).count().max(1) as i64;
+            let gap = Nanos::from_secs_f64(of as f64 / (rate * part));
+            let mut turn = 0;
+            for ((_, shard), clients) in shards.into_iter().zip(dealt) {
+                let start = start + Nanos(gap.0.saturating_mul(turn) / of);
+                turn += i64::from(!clients.is_empty());
                 shard.tell(Command::Connect { clients, start, gap, awaited })?;
             }
         }
@@ -161,28 +166,28 @@ fn is_notified(plan: &Plan) -> bool {
     plan.platform.roles.notified.is_some()
 }
 
-/// The clients of each of so many shards of a population, in their order.
-fn dealt(clients: &[Client], of: u32, population: &PopulationPlan) -> Vec<Vec<Client>> {
-    let owns = |share: Share, client: &Client| match *client {
-        Client::Device(number) => share.from(population.first_device).owns(number),
-        Client::Subscriber(number) => share.from(population.first_subscriber).owns(number),
+/// The clients of each shard of a population, in their order.
+fn dealt(clients: &[Client], seats: &[&Seat], population: &PopulationPlan) -> Vec<Vec<Client>> {
+    let owns = |seat: &Seat, client: &Client| match *client {
+        Client::Device(number) => seat.devices.from(population.first_device).owns(number),
+        Client::Subscriber(number) => seat.subscribers.from(population.first_subscriber).owns(number),
     };
-    let of_shard = |index| {
-        let share = Share { index, of, first: 0 };
-        clients.iter().copied().filter(|client| owns(share, client)).collect()
-    };
-    (0..of).map(of_shard).collect()
+    let of_shard = |&seat: &&Seat| clients.iter().copied().filter(|client| owns(seat, client)).collect();
+    seats.iter().map(of_shard).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Layout;
 
     #[test]
     fn each_client_is_connected_by_the_shard_that_owns_it() {
         let clients: Vec<Client> =
             (0..1500).map(Client::Device).chain((0..1100).map(Client::Subscriber)).collect();
-        let dealt = dealt(&clients, 3, &PopulationPlan::default());
+        let layout = Layout::of_one_process(1, 3);
+        let seats: Vec<&Seat> = layout.seats(0).iter().collect();
+        let dealt = dealt(&clients, &seats, &PopulationPlan::default());
         assert_eq!(dealt.iter().map(Vec::len).sum::<usize>(), clients.len());
         assert!(
             dealt[0].contains(&Client::Device(1024)),

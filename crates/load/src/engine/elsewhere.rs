@@ -3,6 +3,7 @@
 use super::Engine;
 use super::thread::{Commands, ShardThread};
 use crate::clock::Clock;
+use crate::layout::Layout;
 use crate::run_context::RunContext;
 use crate::shard::{Command, Reply};
 use plimsoll_scenario::plan::Plan;
@@ -24,8 +25,8 @@ pub struct Orders {
     pub orders: Sender<Order>,
     /// Where the answers come.
     pub replies: Receiver<Reply>,
-    /// Load threads of each population, at all workers.
-    pub threads: u32,
+    /// The load threads at all workers.
+    pub layout: Arc<Layout>,
 }
 
 impl Engine {
@@ -36,15 +37,15 @@ impl Engine {
         clock: Clock,
         run_contexts: Vec<Arc<RunContext>>,
     ) -> Engine {
-        let Orders { orders, replies, threads } = orders;
+        let Orders { orders, replies, layout } = orders;
         let shard = |number: u32| ShardThread {
             commands: Commands::Elsewhere(number, orders.clone()),
             thread: None,
             id: 0,
             processor: None,
         };
-        let shards = (0..plan.populations().count() as u32 * threads).map(shard).collect();
-        Engine::over(plan, (shards, threads), replies, clock, run_contexts)
+        let shards = (0..layout.count() as u32).map(shard).collect();
+        Engine::over(plan, (shards, layout), replies, clock, run_contexts)
     }
 }
 
@@ -100,7 +101,7 @@ mod tests {
                 };
             }
         });
-        let orders = Orders { orders, replies, threads: 2 };
+        let orders = Orders { orders, replies, layout: Arc::new(Layout::of_one_process(1, 2)) };
         let mut engine = Engine::elsewhere(&plan, orders, Clock::start(), vec![Arc::default()]);
         let level = plan.load.levels[0];
         let hold = (plan.load.hold, None);

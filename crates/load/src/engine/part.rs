@@ -5,6 +5,7 @@ use super::thread::ShardThread;
 use super::{Addresses, EngineError, Notified, all_of};
 use crate::clock::Clock;
 use crate::drivers::RunService;
+use crate::layout::Layout;
 use crate::ledger::Delivery;
 use crate::mailbox::Mailbox;
 use crate::owners::Owners;
@@ -16,13 +17,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
-/// Which load threads of each population a process has: those from `first` on, of so many at all processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which of all load threads a process has.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The first of them.
-    pub first: u32,
-    /// All load threads of a population.
-    pub of: u32,
+    /// All load threads.
+    pub layout: Arc<Layout>,
+    /// The place of the process among those of the layout.
+    pub process: usize,
 }
 
 /// What was started.
@@ -41,14 +42,14 @@ pub(super) fn start(
     (plan, run): (&Arc<Plan>, RunId),
     addresses: &[Addresses],
     (processors, precedence): (&[Option<usize>], bool),
-    part: Part,
+    part: &Part,
     clock: Clock,
     run_contexts: &[Arc<RunContext>],
 ) -> Result<Started, EngineError> {
     let plans = all_of(plan);
     let (replies_in, replies) = channel();
     let mailboxes: Vec<Arc<Mailbox>> =
-        (0..plans.len() * part.of as usize).map(|_| Arc::new(Mailbox::default())).collect();
+        (0..part.layout.count()).map(|_| Arc::new(Mailbox::default())).collect();
     let run_parts = RunParts {
         run,
         clock,
@@ -57,7 +58,7 @@ pub(super) fn start(
         precedence,
         replies: replies_in,
         mailboxes: mailboxes.clone(),
-        owners: Arc::new(Owners::new(plan, part.of)),
+        owners: Arc::new(Owners::new(plan, &part.layout)),
         throttles: throttles(&plans),
     };
     let (mut shards, mut notified, mut services) = (Vec::new(), Vec::new(), Vec::new());
@@ -75,9 +76,8 @@ pub(super) fn start(
 /// The load threads of a worker. Their engine is elsewhere: it gives the commands and awaits the replies.
 pub struct LoadPart {
     shards: Vec<ShardThread>,
-    part: Part,
-    /// Threads of each population here.
-    here: u32,
+    /// The numbers of the shards here among all, in rising order.
+    numbers: Vec<u32>,
     mailboxes: Vec<Arc<Mailbox>>,
 }
 
@@ -94,17 +94,15 @@ impl LoadPart {
         clock: Clock,
         run_contexts: &[Arc<RunContext>],
     ) -> Result<(LoadPart, Receiver<Reply>), EngineError> {
-        let started = start(run, addresses, processors, part, clock, run_contexts)?;
+        let started = start(run, addresses, processors, &part, clock, run_contexts)?;
         let Started { shards, replies, mailboxes, .. } = started;
-        let here = processors.0.len().max(1) as u32;
-        Ok((LoadPart { shards, part, here, mailboxes }, replies))
+        let numbers = part.layout.numbers_at(part.process);
+        Ok((LoadPart { shards, numbers, mailboxes }, replies))
     }
 
     /// The place of a shard among those here, by its number among all; `None` where it is at another worker.
     fn place(&self, shard: u32) -> Option<usize> {
-        let (population, index) = (shard / self.part.of, shard % self.part.of);
-        let index = index.checked_sub(self.part.first).filter(|index| *index < self.here)?;
-        Some((population * self.here + index) as usize)
+        self.numbers.binary_search(&shard).ok()
     }
 
     /// Gives a command to a shard; one that is not here is left alone.
@@ -127,6 +125,11 @@ impl LoadPart {
     /// How many shards are here, over all populations.
     pub fn count(&self) -> usize {
         self.shards.len()
+    }
+
+    /// Their numbers among all, in rising order.
+    pub fn numbers(&self) -> &[u32] {
+        &self.numbers
     }
 
     /// Leaves with a shard here what another worker has received of its devices.

@@ -14,7 +14,7 @@ use crate::share::Share;
 use crate::throttle::Throttle;
 use crate::topology::Topology;
 use plimsoll_model::RunId;
-use plimsoll_scenario::plan::{DeliveryContract, Plan, ReceiversPlan};
+use plimsoll_scenario::plan::{DeliveryContract, Plan, PopulationPlan, ReceiversPlan};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -22,8 +22,8 @@ use std::sync::mpsc::Sender;
 pub(super) struct RunParts<'a> {
     pub(super) run: RunId,
     pub(super) clock: Clock,
-    /// Which of all load threads are to be started, one for each of the processors.
-    pub(super) part: Part,
+    /// Which of all load threads are to be started; those of each population take the processors in turn.
+    pub(super) part: &'a Part,
     pub(super) processors: &'a [Option<usize>],
     pub(super) precedence: bool,
     pub(super) replies: Sender<Reply>,
@@ -65,30 +65,34 @@ pub(super) struct Started {
 impl Population<'_> {
     pub(super) fn start(&self, parts: &RunParts<'_>) -> Result<Started, EngineError> {
         let &Population { number, plan, addresses, run_context } = self;
-        let &RunParts { run, clock, part: Part { first, of }, processors, precedence, .. } = parts;
+        let &RunParts { run, clock, part: Part { layout, process }, processors, precedence, .. } = parts;
         let Addresses { devices: address, bootstrap, stage_log, .. } = *addresses;
         let own = plan.own_subscribers();
-        let first_subscriber = plan.population.first_subscriber;
+        let PopulationPlan { first_device, first_subscriber, .. } = plan.population;
         let roles = &plan.platform.roles;
+        let (seats, first) = (layout.seats(usize::from(number)), layout.numbers(usize::from(number)).start);
+        let threads = seats.len();
         let listening = match roles.listener.as_ref().filter(|_| own > 0) {
-            Some(role) => Some(Listening::bind(role.protocol, address, processors.len(), first_subscriber)?),
+            Some(role) => Some(Listening::bind(role.protocol, address, threads, first_subscriber)?),
             None => None,
         };
-        let services = ServiceContext { plan, run, address, stage_log, shards: of, clock };
+        let services = ServiceContext { plan, run, address, stage_log, shards: threads as u32, clock };
         let service = drivers::service(&services)?;
         let awaits_stages = service.as_ref().is_some_and(|service| service.awaits_stages());
         let topology = Arc::new(Topology::of(plan, run));
         let throttle = parts.throttles.get(usize::from(number)).cloned().flatten();
         let mut shards = Vec::new();
-        for (index, &processor) in (first..).zip(processors) {
-            let share = Share { index, of, first: plan.population.first_device };
+        for (turn, index) in layout.places(usize::from(number), *process).enumerate() {
+            let Some(seat) = seats.get(index as usize) else { continue };
+            let processor = processors.get(turn).copied().flatten();
+            let share = seat.devices.from(first_device);
             let context = DriverContext {
                 plan: Arc::clone(plan),
                 run,
                 address,
                 bootstrap,
                 share,
-                subscribers: (share.from(first_subscriber), own),
+                subscribers: (seat.subscribers.from(first_subscriber), own),
                 clock,
                 run_context: Arc::clone(run_context),
                 service: service.clone(),
@@ -96,9 +100,10 @@ impl Population<'_> {
             let wiring = Wiring {
                 replies: parts.replies.clone(),
                 mailboxes: parts.mailboxes.clone(),
-                number: u32::from(number) * of + index,
+                number: first + index,
                 population: number,
                 owners: Arc::clone(&parts.owners),
+                queriers: seat.queriers,
                 datagram_header: if address.is_ipv4() { UDP_OVER_IPV4 } else { UDP_OVER_IPV6 },
                 throttle: throttle.clone(),
                 awaits_stages,
@@ -108,12 +113,15 @@ impl Population<'_> {
                 plan: Arc::clone(plan),
                 run,
                 topology: Arc::clone(&topology),
+                index,
                 share,
                 wiring,
                 processor,
                 precedence,
             };
-            let others = self.others(&context, listening.as_ref(), service.as_deref())?;
+            let queriers = seat.queriers.map(|share| share.from(first_device));
+            let others =
+                self.others((&context, queriers), listening.as_ref(), (service.as_deref(), index))?;
             let devices = drivers::driver_of(plan.protocol())?.devices;
             shards.push(start.with(devices(&context)?, others)?);
         }
@@ -127,9 +135,9 @@ impl Population<'_> {
     /// Who takes part in a shard beside the devices.
     fn others(
         &self,
-        context: &DriverContext,
+        (context, queriers): (&DriverContext, Option<Share>),
         listening: Option<&Listening>,
-        service: Option<&dyn RunService>,
+        (service, index): (Option<&dyn RunService>, u32),
     ) -> std::io::Result<OtherRoles> {
         let plan = self.plan;
         let roles = &plan.platform.roles;
@@ -146,14 +154,15 @@ impl Population<'_> {
             (.., Some(role)) => Some(drivers::receivers(&elsewhere(), role)?),
             _ => None,
         };
-        let queriers = match (&plan.northbound, self.addresses.queriers, &roles.query) {
-            (Some(northbound), Some(address), Some(query)) => {
-                let context = DriverContext { address, ..context.clone() };
+        let asked = self.addresses.queriers.zip(queriers);
+        let queriers = match (&plan.northbound, asked, &roles.query) {
+            (Some(northbound), Some((address, share)), Some(query)) => {
+                let context = DriverContext { address, share, ..context.clone() };
                 Some(drivers::queriers_of(query.protocol)?(&context, northbound.queriers)?)
             }
             _ => None,
         };
-        let stages = service.and_then(|service| service.stage_reader(context.share.index));
+        let stages = service.and_then(|service| service.stage_reader(index));
         Ok(OtherRoles { listener, queriers, stages })
     }
 }

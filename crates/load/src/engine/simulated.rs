@@ -5,6 +5,7 @@ use super::thread::{Commands, ShardThread};
 use super::{Engine, EngineError};
 use crate::clock::Clock;
 use crate::drivers::simulated::SimulatedDriver;
+use crate::layout::Layout;
 use crate::owners::Owners;
 use crate::run_context::RunContext;
 use crate::shard::{Command, Reply, Shard, Wiring};
@@ -77,12 +78,14 @@ impl Engine {
         let (commands, orders) = channel();
         let (replies_in, replies) = channel();
         let run_context: Arc<RunContext> = Arc::default();
+        let layout = Arc::new(Layout::of_one_process(1, 1));
         let wiring = Wiring {
             replies: replies_in,
             mailboxes: vec![Arc::default()],
             number: 0,
             population: 0,
-            owners: Arc::new(Owners::new(plan, 1)),
+            owners: Arc::new(Owners::new(plan, &layout)),
+            queriers: None,
             datagram_header: 0,
             throttle: None,
             awaits_stages: false,
@@ -96,7 +99,7 @@ impl Engine {
         let shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
         let thread = ShardThread { commands: Commands::Here(commands), thread: None, id: 0, processor: None };
         let simulated = Simulated { simulation, shard, orders, stop: Arc::clone(stop) };
-        let engine = Engine::over(plan, (vec![thread], 1), replies, Clock::start(), vec![run_context]);
+        let engine = Engine::over(plan, (vec![thread], layout), replies, Clock::start(), vec![run_context]);
         Ok(Engine { simulated: Some(Box::new(simulated)), ..engine })
     }
 }

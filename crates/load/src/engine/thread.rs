@@ -24,6 +24,8 @@ pub(super) struct Start {
     pub(super) plan: Arc<Plan>,
     pub(super) run: RunId,
     pub(super) topology: Arc<Topology>,
+    /// The thread's place among those of its population.
+    pub(super) index: u32,
     pub(super) share: Share,
     pub(super) wiring: Wiring,
     pub(super) processor: Option<usize>,
@@ -37,8 +39,8 @@ impl Start {
             true => devices,
             false => Box::new(RoleMux::new(devices, others, &self.plan.load)?),
         };
-        let Start { plan, run, topology, share, wiring, processor, precedence } = self;
-        spawn(Shard::new(plan, run, topology, share, driver, wiring), share.index, processor, precedence)
+        let Start { plan, run, topology, index, share, wiring, processor, precedence } = self;
+        spawn(Shard::new(plan, run, topology, share, driver, wiring), index, processor, precedence)
     }
 }
 

@@ -6,10 +6,12 @@ use crate::closed_loop::{Begin, ClosedLoop};
 use crate::driver::Driver;
 use crate::partly_open::{Behaviour, PartlyOpen};
 use crate::recorder::Timeline;
+use crate::replay::Playing;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Model, Plan};
 use plimsoll_stats::distribution::InterArrival;
 use std::iter::Peekable;
+use std::sync::Arc;
 
 /// Where messages of a level come from.
 pub(super) enum Workload {
@@ -76,7 +78,7 @@ pub(crate) fn process_of(plan: &Plan, level: LevelPlan, number: u16) -> Option<P
         (LevelPlan::ExperimentRate(_), Model::PartlyOpen { arrivals, .. }) => {
             (*arrivals, ArrivalsPer::Population)
         }
-        (LevelPlan::ExperimentRate(_), Model::Closed { .. }) => {
+        (LevelPlan::ExperimentRate(_), Model::Closed { .. } | Model::Trace(_)) => {
             (InterArrival::Exponential, ArrivalsPer::Population)
         }
         _ => return None,
@@ -112,6 +114,16 @@ impl<D: Driver> Shard<D> {
                     Some(all) => slots.ending_after(self.share.part(all, devices), timeline.hold_start),
                     None => slots,
                 }))
+            }
+            (LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. }, Model::Trace(trace)) => {
+                let playing = Playing {
+                    rate,
+                    devices: self.plan.devices,
+                    hold_start: timeline.hold_start - timeline.start,
+                    hold_end: timeline.hold_end - timeline.start,
+                };
+                let arrivals = Arrivals::replayed(Arc::clone(trace), playing, self.share);
+                Workload::Open(Box::new(arrivals.peekable()))
             }
             (LevelPlan::Rate(rate), Model::PartlyOpen { arrivals, messages, think_time, timeout }) => {
                 let process = Process {

@@ -2,6 +2,7 @@
 
 use crate::html::level;
 use crate::html::table::{Column, level_cell, number_cell, percent, share_cell, table, time_cell};
+use crate::terminal::clocks_in_words;
 use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
@@ -37,6 +38,9 @@ pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
         (table(&columns, &rows))
         @for level in summary.levels.iter().filter(|level| level.verdict == LevelVerdict::Invalid) {
             p.note { "At " (level::name(level)) ": " (level.reasons.join("; ")) "." }
+        }
+        @for level in summary.levels.iter().filter(|level| !level.clocks.is_empty()) {
+            p.note { "Clocks of workers at " (level::name(level)) ": " (clocks_in_words(level)) "." }
         }
         @if let Some(cost) = summary.generator.cpu_per_million {
             p.note { "The generator used " (format!("{cost:.1}")) " s of processor time per million messages." }
@@ -74,9 +78,11 @@ fn bounded_cell(seconds: Option<f64>, bound: f64) -> Markup {
 fn validity_chip(validity: Validity) -> Markup {
     let (class, sign) = match validity {
         Validity::Valid => ("met", "\u{2713}"),
-        Validity::GeneratorBound | Validity::ReceiverBound | Validity::HostBound | Validity::Interrupted => {
-            ("invalid", "\u{2298}")
-        }
+        Validity::GeneratorBound
+        | Validity::ReceiverBound
+        | Validity::HostBound
+        | Validity::ClockBound
+        | Validity::Interrupted => ("invalid", "\u{2298}"),
     };
     html! {
         span class={ "chip " (class) } { span aria-hidden="true" { (sign) } " " (validity.in_words()) }

@@ -56,7 +56,10 @@ fn row(level: &LevelSummary, own: &PopulationLevel) -> Markup {
     html! {
         tr {
             (level_cell(level))
-            td { (own.name) span.interval { (own.protocol) } }
+            td {
+                (own.name)
+                span.interval { (own.protocol) @if let Some(at) = &own.at { " at " (at) } }
+            }
             (number_cell(Some(count(f64::from(own.devices)))))
             (number_cell(offered))
             (number_cell(per_second(figures.achieved)))

@@ -242,6 +242,7 @@ fn standing(objective: &Objective, level: &LevelSummary) -> Markup {
         (_, Standing::Met) => LevelVerdict::Met,
         (_, Standing::Missed(_)) => LevelVerdict::Missed,
         (_, Standing::Undecided(_)) => LevelVerdict::Undecided,
+        (_, Standing::Refused(_)) => LevelVerdict::Invalid,
     };
     html! { span.value { (value.unwrap_or_else(|| "\u{2013}".into())) } " " (chip(verdict)) }
 }

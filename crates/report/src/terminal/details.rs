@@ -3,6 +3,7 @@
 use super::{connections, leniency, reason};
 use crate::text::{bytes, count, floor_percent, rate, time, wrapped};
 use crate::{cost, plain};
+use plimsoll_analysis::clocks::{ClockStanding, ClockSummary};
 use plimsoll_analysis::event_life::EventLife;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::{ComponentSummary, IdleUsage, Summary};
@@ -35,6 +36,7 @@ pub fn render(summary: &Summary) -> String {
     out += &rises(summary);
     out += &ledger(summary);
     out += &format!("\n{}\n", generator(summary));
+    out += &clocks(summary);
     for component in &summary.components {
         out += &format!(
             "{:<10} cpu mean {:.0} % max {:.0} %{}{}{}, memory {}{}\n",
@@ -93,7 +95,7 @@ fn reasons(summary: &Summary) -> String {
     if out.is_empty() { out } else { format!("\n{out}") }
 }
 
-/// Where clearly more or less was due than was asked for, as random arrivals fall.
+/// Where clearly more or less was due than was asked for, as random arrivals fall, or those of a part of a trace.
 pub fn few_due(level: &LevelSummary) -> Option<String> {
     let offered = level.load.offered().filter(|_| level.finished && level.hold > 0.0)?;
     let due = level.due as f64 / level.hold;
@@ -101,7 +103,7 @@ pub fn few_due(level: &LevelSummary) -> Option<String> {
     let is_more_than_one = (level.due as f64 - offered * level.hold).abs() > 1.5;
     (is_more_than_one && (due / offered - 1.0).abs() > FAR).then(|| {
         format!(
-            "{}: {} were due in {}, {}/s, as random arrivals fell",
+            "{}: {} were due in {}, {}/s, as arrivals fell",
             level.load,
             level.due,
             time(Some(level.hold)),
@@ -305,6 +307,33 @@ fn ledger(summary: &Summary) -> String {
         return format!("\n{}\n", wrapped(&text, "").join("\n"));
     }
     format!("\nledger\n{out}")
+}
+
+/// How the clocks of workers stood, and how uncertain that makes times from one of them to another one.
+fn clocks(summary: &Summary) -> String {
+    let mut out = String::new();
+    for level in summary.levels.iter().filter(|level| !level.clocks.is_empty()) {
+        let text = format!("{}: {}", level.load, clocks_in_words(level));
+        out += &wrapped(&plain::line(&text), "  ").join("\n");
+        out.push('\n');
+    }
+    if out.is_empty() { out } else { format!("\nclocks of workers\n{out}") }
+}
+
+/// Each clock at the end of a level, and what went from one to another one.
+pub fn clocks_in_words(level: &LevelSummary) -> String {
+    let clock = |clock: &ClockSummary| {
+        let ClockStanding { offset, within, drift, by_wall_clock, .. } = clock.ended;
+        let by = if by_wall_clock { " by clock_bound" } else { "" };
+        let within = time(Some(clock.began.within.max(within)));
+        format!("{} ahead by {offset:.6} s, within {within}{by}, drift {drift:.1} ppm", clock.worker)
+    };
+    let clocks: Vec<String> = level.clocks.iter().map(clock).collect();
+    let crossed = level.crossed.map(|crossed| {
+        let deliveries = count(crossed.deliveries as f64);
+        format!("; {deliveries} deliveries from one to another, each within {}", time(Some(crossed.within)))
+    });
+    format!("{}{}", clocks.join("; "), crossed.unwrap_or_default())
 }
 
 fn generator(summary: &Summary) -> String {

@@ -1,17 +1,18 @@
 //! Passes orders of the engine to workers and their replies back, in a thread of its own, until the engine is gone.
 
-use super::{Fleet, Input, Member, TURN};
+use super::{AT_ONCE, Fleet, Input, Member, TURN};
 use plimsoll_load::clock::{Clock, monotonic};
 use plimsoll_load::engine::{Engine, Order, Orders};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_load::shard::{Command, Reply};
 use plimsoll_model::Nanos;
-use plimsoll_model::record::LevelEnd;
+use plimsoll_model::record::{Crossed, LevelClocks, LevelEnd, WorkerClock};
 use plimsoll_scenario::plan::Plan;
-use plimsoll_workers::frame::Frame;
+use plimsoll_workers::frame::{Frame, ProcessId};
 use plimsoll_workers::link::LEASE;
-use plimsoll_workers::message::{Give, Message};
+use plimsoll_workers::message::{Crossing, Give, Message, Passed};
 use plimsoll_workers::post::Arrival;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -57,10 +58,19 @@ impl Fleet {
             }
             let _ = input.send(Input::Over);
         })?;
-        let orders = Orders { orders, replies: answers, threads: self.threads };
+        let orders = Orders { orders, replies: answers, layout: Arc::clone(&self.layout) };
         let engine = Engine::elsewhere(plan, orders, clock, contexts.clone());
-        let mut work =
-            Work { fleet: self, replies, given: vec![false; contexts.len()], contexts, token: 0, level: 0 };
+        let mut work = Work {
+            fleet: self,
+            replies,
+            given: vec![false; contexts.len()],
+            contexts,
+            token: 0,
+            level: None,
+            closes: false,
+            crossed: Vec::new(),
+            passed: BTreeMap::new(),
+        };
         let thread = spawn("workers").spawn(move || work.pass())?;
         Ok((engine, Passing(Some(thread))))
     }
@@ -74,8 +84,14 @@ struct Work {
     given: Vec<bool>,
     /// The generation of the access token that they have.
     token: u64,
-    /// The level that goes on.
-    level: u16,
+    /// The level that goes on; `None` before the first.
+    level: Option<u16>,
+    /// Whether it is being closed.
+    closes: bool,
+    /// What came to a worker from other ones in it.
+    crossed: Vec<(usize, Crossing)>,
+    /// What each worker has passed on to others in the round that goes on.
+    passed: BTreeMap<usize, Passed>,
 }
 
 /// A reply that an order awaits, as it is given in the place of a worker that is gone.
@@ -110,14 +126,33 @@ impl Work {
         loop {
             self.fleet.send();
             match self.fleet.inputs.recv_timeout(TURN) {
-                Ok(Input::Arrival(Arrival::Frame(frame, read))) => self.frame(frame, read),
-                Ok(Input::Arrival(Arrival::Announced(_))) | Err(RecvTimeoutError::Timeout) => {}
-                Ok(Input::Order(order)) => self.order(order),
-                Ok(Input::Over) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(input) => {
+                    if !self.input(input) {
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            // With thousands of workers, a look at all of them costs more than an input does.
+            let further: Vec<Input> = self.fleet.inputs.try_iter().take(AT_ONCE).collect();
+            if !further.into_iter().all(|input| self.input(input)) {
+                break;
             }
             self.look_for_missing();
             self.give();
         }
+    }
+
+    /// Whether it goes on after that.
+    fn input(&mut self, input: Input) -> bool {
+        match input {
+            Input::Arrival(Arrival::Frame(frame, read)) => self.frame(frame, read),
+            Input::Arrival(Arrival::Announced(_)) => {}
+            Input::Order(order) => self.order(order),
+            Input::Over => return false,
+        }
+        true
     }
 
     /// An engine that is gone wants no reply.
@@ -157,6 +192,13 @@ impl Work {
                 }
                 self.reply(reply);
             }
+            Message::PassedOn(passed) => {
+                self.passed.insert(place, passed);
+                self.expect();
+            }
+            Message::Crossed(crossings) => {
+                self.crossed.extend(crossings.into_iter().map(|crossing| (place, crossing)));
+            }
             Message::TokenRefused => {
                 if let Some(context) = self.contexts.first() {
                     context.token.refuse(self.token);
@@ -170,15 +212,25 @@ impl Work {
     /// What the workers need for an order goes before it.
     fn order(&mut self, order: Order) {
         self.give();
-        if let Command::Run { timeline, .. } = &order.command {
-            self.level = timeline.level;
+        match &order.command {
+            Command::Run { timeline, .. } if self.closes || self.level != Some(timeline.level) => {
+                (self.level, self.closes) = (Some(timeline.level), false);
+                self.crossed.clear();
+                self.fleet.clocks.level_begins();
+            }
+            Command::Close if !self.closes => {
+                // All workers have passed on what they received of others' devices.
+                self.closes = true;
+                let clocks = self.clocks();
+                self.reply(Reply::Clocks(Box::new(clocks)));
+            }
+            _ => {}
         }
-        let threads = self.fleet.threads.max(1);
-        let (population, index) = (order.shard / threads, order.shard % threads);
-        let has = |member: &Member| (member.first..member.first + member.threads).contains(&index);
-        let Some(place) = self.fleet.members.iter().position(has) else { return };
+        let layout = &self.fleet.layout;
+        let home = layout.population_of(order.shard).zip(layout.process_of(order.shard));
+        let Some((population, place)) = home else { return };
         let Some(member) = self.fleet.members.get_mut(place) else { return };
-        let awaited = Awaited::of(&order.command, population as u16, self.level);
+        let awaited = Awaited::of(&order.command, population as u16, self.level.unwrap_or_default());
         if member.is_gone {
             awaited.into_iter().for_each(|Awaited(reply)| self.reply(reply));
             return;
@@ -187,6 +239,27 @@ impl Work {
         if let Err(error) = member.tell(&Message::Order(order)) {
             self.lose(place, &error.to_string());
         }
+    }
+
+    /// How clocks stood in the level that is being closed, and what went from one to another one.
+    fn clocks(&self) -> LevelClocks {
+        let Fleet { members, clocks, .. } = &self.fleet;
+        let own = members.iter().filter_map(|member| {
+            let (began, ended) = clocks.in_level(member.clock?)?;
+            Some(WorkerClock { worker: member.worker.name.clone(), began, ended })
+        });
+        let mut crossed: Vec<Option<Crossed>> = vec![None; self.contexts.len()];
+        for (place, Crossing { from, population, deliveries }) in &self.crossed {
+            let clock_of = |member: &Member| member.clock;
+            let receiver = members.iter().find(|member| member.worker.process == *from).map(clock_of);
+            let owner = members.get(*place).map(clock_of);
+            let within = owner.zip(receiver).and_then(|(owner, receiver)| clocks.between(owner, receiver));
+            if let (Some(within), Some(of)) = (within, crossed.get_mut(usize::from(*population))) {
+                let own = Crossed { deliveries: *deliveries, within };
+                *of = of.take().into_iter().chain([own]).reduce(Crossed::merged);
+            }
+        }
+        LevelClocks { clocks: own.collect(), crossed }
     }
 
     /// Gives what was captured, once, and the access token whenever it is new.
@@ -224,13 +297,18 @@ impl Work {
 
     /// Who was not heard of for as long as a lease has stopped its load by now.
     fn look_for_missing(&mut self) {
+        let now = monotonic();
         for place in 0..self.fleet.members.len() {
             let Some(member) = self.fleet.members.get_mut(place).filter(|member| !member.is_gone) else {
                 continue;
             };
-            let (name, silence) = (member.worker.name.clone(), member.link.silence(monotonic()));
-            let was_away = std::mem::replace(&mut member.is_away, member.link.is_away(monotonic()));
-            if member.is_away && !was_away {
+            let silence = member.link.silence(now);
+            let was_away = std::mem::replace(&mut member.is_away, member.link.is_away(now));
+            if !member.is_away {
+                continue;
+            }
+            let name = member.worker.name.clone();
+            if !was_away {
                 self.reply(Reply::Halted(format!(
                     "worker {name} was not heard of for {LEASE}: it has stopped its load"
                 )));
@@ -252,6 +330,36 @@ impl Work {
         self.reply(Reply::Lost(why.to_owned()));
         awaited.into_iter().for_each(|Awaited(reply)| self.reply(reply));
         self.tell_all(&Message::Gone(process));
+        self.expect();
+    }
+
+    /// Once all workers have passed on what they had received of others' devices, each hears what is to come to it.
+    fn expect(&mut self) {
+        let is_owing = |(place, member): (usize, &Member)| {
+            member.threads > 0 && !member.is_gone && !self.passed.contains_key(&place)
+        };
+        if self.passed.is_empty() || self.fleet.members.iter().enumerate().any(is_owing) {
+            return;
+        }
+        let passed = std::mem::take(&mut self.passed);
+        let round = passed.values().map(|passed| passed.round).max().unwrap_or_default();
+        let mut expected: BTreeMap<ProcessId, Vec<(ProcessId, u64)>> = BTreeMap::new();
+        for (place, passed) in passed {
+            let Some(from) = self.fleet.members.get(place).map(|member| member.worker.process) else {
+                continue;
+            };
+            for (to, count) in passed.deliveries {
+                expected.entry(to).or_default().push((from, count));
+            }
+        }
+        for place in 0..self.fleet.members.len() {
+            let is_working = |member: &&mut Member| member.threads > 0 && !member.is_gone;
+            let Some(member) = self.fleet.members.get_mut(place).filter(is_working) else { continue };
+            let deliveries = expected.remove(&member.worker.process).unwrap_or_default();
+            if let Err(error) = member.tell(&Message::Expect(Passed { round, deliveries })) {
+                self.lose(place, &error.to_string());
+            }
+        }
     }
 }
 

@@ -56,6 +56,13 @@ impl Life {
         }
     }
 
+    /// Takes in that a component has ended that others have started.
+    pub fn take(&mut self, death: Death, now: Nanos, secrets: &Secrets) {
+        if self.death.is_none() {
+            self.death = Some(self.recorded(death, now, secrets));
+        }
+    }
+
     /// Looks whether a component did not come back by the end of a level.
     pub fn look_for_missing(&mut self, platform: &mut Platform, at: Nanos, secrets: &Secrets) {
         if self.death.is_none() {

@@ -1,9 +1,10 @@
 //! What a worker does for one run.
 
+use super::components::{Components, Said};
 use super::{Input, PlanOf, SPOOL};
 use crate::fleet::digest;
 use plimsoll_load::clock::{Clock, monotonic};
-use plimsoll_load::engine::LoadPart;
+use plimsoll_load::engine::{LoadPart, Part};
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::run_context::RunContext;
 use plimsoll_load::shard::{Command, Reply};
@@ -13,17 +14,28 @@ use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_scenario::plan::{Captures, Plan};
 use plimsoll_workers::frame::{Body, LinkFrame, ProcessId};
 use plimsoll_workers::link::Link;
-use plimsoll_workers::message::{Begin, Give, Message, Prepare, Prepared};
+use plimsoll_workers::message::{Begin, Crossing, Give, Message, Passed, Peer, Prepare, Prepared, Reserve};
 use plimsoll_workers::post::Post;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 /// A coordinator that is away for so long does not come back.
 const GONE: Nanos = Nanos::from_secs(30);
 
-/// The processors of load threads, and where their replies go.
-pub type Host<'a> = (&'a [Option<usize>], &'a Sender<Input>);
+/// What a worker has for a run.
+pub struct Host<'a> {
+    /// The processors of load threads.
+    pub processors: &'a [Option<usize>],
+    /// Where their replies go, and what components say.
+    pub input: &'a Sender<Input>,
+    /// This program, if components may be started.
+    pub program: Option<&'a Path>,
+    /// Where others reach what listens here.
+    pub address: IpAddr,
+}
 
 /// See the module.
 pub struct Work {
@@ -31,9 +43,12 @@ pub struct Work {
     /// The run as frames name it.
     bits: u64,
     coordinator: ProcessId,
-    /// To the coordinator, and to the other workers.
+    /// To the coordinator, and to the other workers with which deliveries were exchanged.
     links: BTreeMap<ProcessId, Link>,
-    prepare: Option<Prepare>,
+    /// Other workers that are gone.
+    gone: BTreeSet<ProcessId>,
+    /// Which load threads this worker has, and who has each of the others; `None` before it was made ready.
+    own: Option<Own>,
     plan: Option<Arc<Plan>>,
     /// Why it does not work for the run after all.
     refusal: Option<String>,
@@ -41,24 +56,66 @@ pub struct Work {
     /// Whether the coordinator was told that the platform refuses the access token.
     token_refused: bool,
     load: Option<Load>,
+    /// Components of the platform that stand here.
+    components: Option<Components>,
+    /// By how much the clock here is ahead of the coordinator's, as the coordinator said last.
+    ahead: Nanos,
     /// Whether the coordinator said that the run is over.
     ended: bool,
+}
+
+/// The load threads of a run, seen from one worker.
+struct Own {
+    part: Part,
+    /// The other worker that has a load thread, by the number of that; `None` of those here.
+    homes: Vec<Option<Peer>>,
+}
+
+impl Own {
+    fn of(prepare: &Prepare) -> Own {
+        let part = prepare.part();
+        let mut homes = vec![None; part.layout.count()];
+        for (process, peer) in
+            prepare.workers.iter().enumerate().filter(|(process, _)| *process != part.process)
+        {
+            for number in part.layout.numbers_at(process) {
+                if let Some(home) = homes.get_mut(number as usize) {
+                    *home = Some(*peer);
+                }
+            }
+        }
+        Own { part, homes }
+    }
+
+    /// Load threads here.
+    fn count(&self) -> usize {
+        self.homes.iter().filter(|home| home.is_none()).count()
+    }
+
+    /// Another worker with load threads.
+    fn peer(&self, process: ProcessId) -> Option<Peer> {
+        self.homes.iter().flatten().find(|peer| peer.process == process).copied()
+    }
 }
 
 /// Load threads that run.
 struct Load {
     part: LoadPart,
     clock: Clock,
-    /// By how much that is ahead of the coordinator's, as the coordinator said last.
-    ahead: Nanos,
     threads: ThreadSampler,
-    /// Replies of shards that have passed on their receipts, up to now and in this round.
+    /// Replies of shards that have passed on their receipts, in this round.
     passed: usize,
-    /// How often all of them have, here and at each other worker.
+    /// How often all of them have.
     rounds: u32,
-    others: BTreeMap<ProcessId, u32>,
-    /// Replies that wait until all other workers have passed on theirs.
+    /// Deliveries that were sent to each other worker, and that came from each, since the run began.
+    sent: BTreeMap<ProcessId, u64>,
+    came: BTreeMap<ProcessId, u64>,
+    /// What is still to come, as the coordinator said of the last round of all workers.
+    expected: Passed,
+    /// Replies that wait until that has come.
     held_back: usize,
+    /// What came from other workers since the level began, by worker and population.
+    crossed: BTreeMap<(ProcessId, u16), u64>,
     stopped: usize,
     level: Option<Level>,
     /// Where the load of the level was stopped here: what its shards replied when they were closed, and how many of these replies the
@@ -88,36 +145,37 @@ impl Work {
             bits,
             coordinator,
             links: BTreeMap::from([(coordinator, link)]),
-            prepare: None,
+            gone: BTreeSet::new(),
+            own: None,
             plan: None,
             refusal: None,
             contexts: Vec::new(),
             token_refused: false,
             load: None,
+            components: None,
+            ahead: Nanos::ZERO,
             ended: false,
         }
     }
 
     /// Whether a frame belongs to this run.
     pub fn is_from(&self, from: ProcessId, frame: &LinkFrame) -> bool {
-        frame.run == self.bits && self.links.contains_key(&from)
+        let is_peer = || self.own.as_ref().is_some_and(|own| own.peer(from).is_some());
+        frame.run == self.bits && (from == self.coordinator || (is_peer() && !self.gone.contains(&from)))
     }
 
     /// For people: whether it is ready.
     pub fn told(&self) -> String {
-        match (&self.refusal, &self.prepare) {
+        match (&self.refusal, &self.own) {
             (Some(why), _) => format!("refused: {why}"),
-            (None, Some(Prepare { first, threads, of, .. })) => {
-                format!("ready with {threads} of {of} load threads, from number {first} on")
-            }
+            (None, Some(own)) => format!("ready with {} of {} load threads", own.count(), own.homes.len()),
             (None, None) => "is being sent".into(),
         }
     }
 
     /// Takes a frame; what it asks for is done at once.
-    pub fn frame(&mut self, from: ProcessId, frame: LinkFrame, plan_of: PlanOf<'_>, host: Host<'_>) {
-        let Some(link) = self.links.get_mut(&from) else { return };
-        let Ok(Some(bytes)) = link.take(frame, monotonic()) else { return };
+    pub fn frame(&mut self, from: ProcessId, frame: LinkFrame, plan_of: PlanOf<'_>, host: &Host<'_>) {
+        let Ok(Some(bytes)) = self.link(from).take(frame, monotonic()) else { return };
         let Ok(message) = Message::decode(&bytes) else { return };
         if from == self.coordinator {
             self.order(message, plan_of, host);
@@ -129,11 +187,8 @@ impl Work {
     /// Makes ready for a run, or refuses it.
     pub fn prepare(&mut self, prepare: Prepare, plan_of: PlanOf<'_>) {
         let answer = self.make(&prepare, plan_of).map(|plan| {
-            for (other, ..) in &prepare.others {
-                self.links.insert(*other, Link::new(self.bits, SPOOL, monotonic()));
-            }
             self.plan = Some(Arc::new(plan));
-            self.prepare = Some(prepare);
+            self.own = Some(Own::of(&prepare));
             Prepared { warnings: Vec::new(), host: plimsoll_observe::host::facts() }
         });
         self.refusal = answer.as_ref().err().cloned();
@@ -158,6 +213,9 @@ impl Work {
                 prepare.digest
             ));
         }
+        if !prepare.is_sound(plan.populations().count()) {
+            return Err("the load threads that the coordinator deals out do not fit the plan".into());
+        }
         Ok(plan)
     }
 
@@ -165,17 +223,21 @@ impl Work {
         self.send_to(self.coordinator, message);
     }
 
+    /// The link to the coordinator or to another worker, which is made when there is something to say.
+    fn link(&mut self, other: ProcessId) -> &mut Link {
+        let bits = self.bits;
+        self.links.entry(other).or_insert_with(|| Link::quiet(bits, SPOOL, monotonic()))
+    }
+
     /// A link that is broken carries nothing; that to the coordinator ends the run.
     fn send_to(&mut self, other: ProcessId, message: &Message) {
-        if let Some(link) = self.links.get_mut(&other) {
-            let _ = link.push(&message.encode());
-        }
+        let _ = self.link(other).push(&message.encode());
     }
 
     /// What the coordinator wants.
-    fn order(&mut self, message: Message, plan_of: PlanOf<'_>, host: Host<'_>) {
+    fn order(&mut self, message: Message, plan_of: PlanOf<'_>, host: &Host<'_>) {
         match message {
-            Message::Prepare(prepare) if self.prepare.is_none() => self.prepare(*prepare, plan_of),
+            Message::Prepare(prepare) if self.own.is_none() => self.prepare(*prepare, plan_of),
             Message::Begin(begin) if self.load.is_none() => {
                 let begun = self.begin(&begin, host);
                 self.tell(&Message::Begun(begun));
@@ -187,13 +249,22 @@ impl Work {
                     context.token.renew(&token);
                 }
             }
-            Message::Clock(ahead) => {
-                if let Some(load) = &mut self.load {
-                    load.ahead = Nanos(ahead);
+            Message::Clock(ahead) => self.ahead = Nanos(ahead),
+            Message::Reserve(reserve) if self.components.is_none() => {
+                if let Err(why) = self.reserve(reserve, host) {
+                    self.tell(&Message::Reserved(Err(why)));
                 }
             }
+            Message::Start(start) => self.components.iter().for_each(|own| own.start(start.clone())),
             Message::Gone(process) => {
                 self.links.remove(&process);
+                self.gone.insert(process);
+                self.pass_on();
+            }
+            Message::Expect(expected) => {
+                if let Some(load) = &mut self.load {
+                    load.expected = expected;
+                }
                 self.pass_on();
             }
             Message::Order(order) => {
@@ -215,20 +286,51 @@ impl Work {
         }
     }
 
-    fn begin(&mut self, begin: &Begin, (processors, input): Host<'_>) -> Result<(), String> {
-        let (Some(plan), Some(prepare)) = (self.plan.clone(), &self.prepare) else {
+    /// Finds ports for components, if any may be started here.
+    fn reserve(&mut self, reserve: Reserve, host: &Host<'_>) -> Result<(), String> {
+        let Some(plan) = self.plan.clone() else { return Err("it was not made ready".into()) };
+        let program = host.program.ok_or_else(|| {
+            "it starts no component of a platform: start it with --allow-commands to let it run what a scenario names".to_owned()
+        })?;
+        let said = Said { input: host.input.clone(), run: self.bits };
+        let components = Components::host(plan, reserve, (program.to_owned(), host.address), said);
+        self.components = Some(components.map_err(|error| format!("a thread could not start: {error}"))?);
+        Ok(())
+    }
+
+    /// What components say goes on to the coordinator, with its time.
+    pub fn say(&mut self, run: u64, message: &Message) {
+        if run != self.bits {
+            return;
+        }
+        match message {
+            Message::Report(report) => {
+                let moved = report.clone().moved(Nanos::ZERO - self.ahead);
+                self.tell(&Message::Report(moved));
+            }
+            message => self.tell(message),
+        }
+    }
+
+    fn begin(&mut self, begin: &Begin, host: &Host<'_>) -> Result<(), String> {
+        let &Host { processors, input, .. } = host;
+        let (Some(plan), Some(Own { part, .. })) = (self.plan.clone(), &self.own) else {
             return Err("it was not made ready".into());
         };
-        let (part, threads) = (prepare.part(), prepare.threads as usize);
-        let processors: Vec<Option<usize>> =
-            processors.iter().copied().chain(std::iter::repeat(None)).take(threads).collect();
         let clock = Clock::at(begin.epoch);
         let token = Arc::default();
         let context = |_| Arc::new(RunContext { token: Arc::clone(&token), ..RunContext::default() });
         self.contexts = plan.populations().map(context).collect();
+        let has_load = self.own.as_ref().is_some_and(|own| own.count() > 0);
+        if let Some(components) = &self.components {
+            components.observe(clock, if has_load { processors.to_vec() } else { Vec::new() });
+        }
+        if !has_load {
+            return Ok(());
+        }
         let run = (&plan, self.run);
         let started =
-            LoadPart::start(run, &begin.addresses, (&processors, true), part, clock, &self.contexts);
+            LoadPart::start(run, &begin.addresses, (processors, true), part.clone(), clock, &self.contexts);
         let (part, replies) = started.map_err(|error| error.to_string())?;
         let input = input.clone();
         let passing = std::thread::Builder::new().name("replies".into()).spawn(move || {
@@ -243,11 +345,13 @@ impl Work {
             threads: ThreadSampler::new(part.threads()),
             part,
             clock,
-            ahead: Nanos::ZERO,
             passed: 0,
             rounds: 0,
-            others: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            came: BTreeMap::new(),
+            expected: Passed::default(),
             held_back: 0,
+            crossed: BTreeMap::new(),
             stopped: 0,
             level: None,
             halted: None,
@@ -271,19 +375,19 @@ impl Work {
 
     /// What another worker has to say.
     fn receipt(&mut self, from: ProcessId, message: Message) {
-        let Some(load) = &mut self.load else { return };
-        match message {
-            Message::Receipts(shard, mut deliveries) => {
-                deliveries.iter_mut().for_each(|delivery| delivery.at += load.ahead);
-                load.part.leave(shard, deliveries);
-            }
-            Message::PassedOn(rounds) => {
-                load.others.insert(from, rounds);
-                self.pass_on();
-            }
-            // Workers have nothing else to say to each other.
-            _ => {}
+        let (Some(load), Some(own)) = (&mut self.load, &self.own) else { return };
+        // Workers have nothing else to say to each other.
+        let Message::Receipts(shard, mut deliveries) = message else { return };
+        if !own.peer(from).is_some_and(|peer| peer.shares_clock) {
+            deliveries.iter_mut().for_each(|delivery| delivery.at += self.ahead);
         }
+        let count = deliveries.len() as u64;
+        if let Some(population) = own.part.layout.population_of(shard) {
+            *load.crossed.entry((from, population as u16)).or_default() += count;
+        }
+        load.part.leave(shard, deliveries);
+        *load.came.entry(from).or_default() += count;
+        self.pass_on();
     }
 
     /// A reply of a load thread.
@@ -310,53 +414,60 @@ impl Work {
         }
     }
 
-    /// All shards here have passed on their receipts: those for other workers go out, and then the word that they did.
+    /// All shards here have passed on their receipts: those for other workers go out, and the coordinator hears how many there were.
     fn tell_passed_on(&mut self) {
         self.leave_receipts();
-        let rounds = self.load.as_ref().map_or(0, |load| load.rounds);
-        let others: Vec<ProcessId> = self.others().collect();
-        for other in others {
-            self.send_to(other, &Message::PassedOn(rounds));
-        }
-        self.pass_on();
+        let Some(load) = &self.load else { return };
+        let deliveries = load.sent.iter().map(|(process, count)| (*process, *count)).collect();
+        let passed = Passed { round: load.rounds, deliveries };
+        self.tell(&Message::PassedOn(passed));
     }
 
-    fn others(&self) -> impl Iterator<Item = ProcessId> {
-        self.links.keys().copied().filter(|other| *other != self.coordinator)
-    }
-
-    /// Replies that all was passed on, once all other workers have passed on as well: what they received is here then.
+    /// Replies that all was passed on, once what all other workers have passed on is here.
     fn pass_on(&mut self) {
         let Some(load) = &self.load else { return };
-        let has = |other: ProcessId| load.others.get(&other).is_some_and(|rounds| *rounds >= load.rounds);
-        if load.held_back == 0 || !self.others().all(has) {
+        let has_come = |(process, count): &(ProcessId, u64)| {
+            self.gone.contains(process) || load.came.get(process).is_some_and(|came| came >= count)
+        };
+        if load.held_back == 0
+            || load.expected.round < load.rounds
+            || !load.expected.deliveries.iter().all(has_come)
+        {
             return;
         }
         let replies = load.held_back;
+        self.tell_crossed();
         (0..replies).for_each(|_| self.tell(&Message::Reply(Reply::PassedOn)));
         if let Some(load) = &mut self.load {
             load.held_back -= replies;
         }
     }
 
+    /// Tells what came from other workers since the level began.
+    fn tell_crossed(&mut self) {
+        let Some(load) = &mut self.load else { return };
+        let crossing = |((from, population), deliveries)| Crossing { from, population, deliveries };
+        let crossings: Vec<Crossing> = std::mem::take(&mut load.crossed).into_iter().map(crossing).collect();
+        if !crossings.is_empty() {
+            self.tell(&Message::Crossed(crossings));
+        }
+    }
+
     /// Sends what was received here of the devices of other workers.
     fn leave_receipts(&mut self) {
-        let (Some(load), Some(prepare)) = (&self.load, &self.prepare) else { return };
-        let index = |shard: u32| shard % prepare.of.max(1);
-        let owner = |shard: u32| {
-            let has = |(_, first, threads): &&(ProcessId, u32, u32)| {
-                (*first..first + threads).contains(&index(shard))
-            };
-            prepare.others.iter().find(has).map(|(process, ..)| *process)
-        };
-        // Receipts travel with the coordinator's time.
-        let taken = load.part.take_for_others().into_iter().map(|(shard, mut deliveries)| {
-            deliveries.iter_mut().for_each(|delivery| delivery.at = delivery.at - load.ahead);
-            (shard, deliveries)
-        });
-        let sent: Vec<(ProcessId, Message)> = taken
-            .filter_map(|(shard, deliveries)| Some((owner(shard)?, Message::Receipts(shard, deliveries))))
-            .collect();
+        let (Some(load), Some(own)) = (&mut self.load, &self.own) else { return };
+        let mut sent: Vec<(ProcessId, Message)> = Vec::new();
+        for (shard, mut deliveries) in load.part.take_for_others() {
+            let Some(peer) = own.homes.get(shard as usize).copied().flatten() else { continue };
+            // Receipts travel with the coordinator's time, or with that of the clock that both read.
+            if !peer.shares_clock {
+                deliveries.iter_mut().for_each(|delivery| delivery.at = delivery.at - self.ahead);
+            }
+            *load.sent.entry(peer.process).or_default() += deliveries.len() as u64;
+            sent.push((peer.process, Message::Receipts(shard, deliveries)));
+        }
+        // Nobody reads what goes to one that is gone.
+        sent.retain(|(owner, _)| !self.gone.contains(owner));
         sent.iter().for_each(|(owner, message)| self.send_to(*owner, message));
     }
 
@@ -409,14 +520,14 @@ impl Work {
 
     /// Tells what load threads used in samples that have ended, by their numbers among all.
     fn read_threads(&mut self) {
-        let (Some(load), Some(prepare)) = (&mut self.load, &self.prepare) else { return };
-        let (first, of, here) = (prepare.first, prepare.of, prepare.threads.max(1));
-        let number = |thread: u16| u32::from(thread) / here * of + first + u32::from(thread) % here;
-        let used = load.used().into_iter().map(|usage| {
-            let thread = u16::try_from(number(usage.thread)).unwrap_or(u16::MAX);
-            Message::Reply(Reply::Thread(ThreadUsage { thread, ..usage }))
+        let Some(load) = &mut self.load else { return };
+        let used = load.used();
+        let number = |thread: u16| load.part.numbers().get(usize::from(thread)).copied();
+        let told = used.into_iter().map(|usage| {
+            let thread = number(usage.thread).and_then(|number| u16::try_from(number).ok());
+            Message::Reply(Reply::Thread(ThreadUsage { thread: thread.unwrap_or(u16::MAX), ..usage }))
         });
-        let told: Vec<Message> = used.collect();
+        let told: Vec<Message> = told.collect();
         told.iter().for_each(|message| self.tell(message));
     }
 
@@ -437,7 +548,7 @@ impl Work {
         self.ended || is_refused || link.silence(now) > GONE || link.broken().is_some()
     }
 
-    /// Ends the load threads.
+    /// Ends the load threads, and then the components.
     pub fn end(self) {
         if let Some(load) = self.load {
             // Who has ended needs no command.

@@ -84,6 +84,7 @@ impl Setup {
             inputs: Default::default(),
             resume: None,
             workers: None,
+            repeats: None,
             stop,
         };
         run(&Arc::new(plan), &options, &mut Silent).unwrap_or_else(|error| panic!("{error}"))

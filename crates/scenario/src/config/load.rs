@@ -15,7 +15,8 @@ pub(crate) struct Load {
     /// some messages, one after the other.
     #[serde(default)]
     pub model: WorkloadModel,
-    /// Open and partly open model: distribution of the gaps between operations, or between sessions. Default: poisson.
+    /// Open and partly open model: distribution of the gaps between operations, or between sessions; or the times of a trace.
+    /// Default: poisson.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
     /// Open model: one arrival process for the whole population, or one for each device. Default: population.

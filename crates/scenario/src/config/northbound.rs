@@ -19,6 +19,10 @@ pub(crate) struct Northbound {
     #[serde(default = "ten")]
     #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
     pub queriers: u32,
+    /// Where queriers stand, if workers have the load: at the workers of that site, or at the worker of that name. Default: at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(length(min = 1, max = 63)))]
+    pub at: Option<String>,
 }
 
 fn poisson() -> Arrivals {

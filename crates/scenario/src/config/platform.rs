@@ -83,6 +83,10 @@ pub(crate) struct AttachedPlatform {
     /// `[1, 3]`. They must be among those that the platform has. Default all of those.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub processors: BTreeMap<String, Vec<usize>>,
+    /// Where components stand, by the names of the components that the profile starts: a worker's name, or a site with one worker. That
+    /// worker starts, samples and stops the component. Default: what the profile says at `components[].at`, else this host.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, String>,
     /// The processes of a platform that runs already on this host: what they use is sampled, and a capture knows their
     /// connections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -132,6 +136,7 @@ impl AttachedPlatform {
             balancers: BTreeMap::new(),
             quotas: BTreeMap::new(),
             processors: BTreeMap::new(),
+            at: BTreeMap::new(),
             components: Vec::new(),
             clean_up: false,
             between_runs: None,

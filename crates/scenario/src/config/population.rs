@@ -19,6 +19,11 @@ pub(crate) struct Population {
     /// An emulated network between each device and the platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
+    /// Where devices stand, if workers have the load: at the workers of that site, or at the worker of that name. It holds for the
+    /// population's own subscribers, too, unless they say otherwise. Default: at all workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(length(min = 1, max = 63)))]
+    pub at: Option<String>,
 }
 
 /// Receivers of deliveries: a count, or a count with settings.
@@ -81,6 +86,24 @@ pub(crate) struct SubscriberGroup {
     /// An emulated network between each subscriber and the platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
+    /// Where they stand, if workers have the load: at the workers of that site, or at the worker of that name. Default: where the
+    /// population says, else at all workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(length(min = 1, max = 63)))]
+    pub at: Option<String>,
+    /// `devices`: each stands at the worker of the devices whose messages it receives, so that times of deliveries need no second
+    /// clock. That must be known from `filters` with `{subscriber}` or from `devices: 1`, or all devices stand at one worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
+}
+
+/// Beside whom subscribers stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Beside {
+    /// The devices whose messages they receive.
+    Devices,
 }
 
 impl SubscriberGroup {
@@ -94,6 +117,8 @@ impl SubscriberGroup {
             devices: None,
             work: no_time(),
             link: None,
+            at: None,
+            beside: None,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Several populations in one scenario, and the subscribers that they have in common.
 
 use super::{
-    Amqp, Amqp1, Arrivals, Coap, Connection, Duration, Gateway, Http, Kafka, Link, Lwm2m, Message, Mqtt,
-    Nats, Objectives, OverWebSocket, Per, QosLevel, Subscribers, With,
+    Amqp, Amqp1, Arrivals, Beside, Coap, Connection, Duration, Gateway, Http, Kafka, Link, Lwm2m, Message,
+    Mqtt, Nats, Objectives, OverWebSocket, Per, QosLevel, Subscribers, With,
 };
 use crate::plan::Endpoint;
 use crate::quantity::{AsText, Rate};
@@ -30,6 +30,11 @@ pub(crate) struct OnePopulation {
     /// An emulated network between each device and the platform.
     #[serde(default)]
     pub link: Option<Link>,
+    /// Where its devices stand, if workers have the load: at the workers of that site, or at the worker of that name. It holds for its
+    /// own subscribers, too, unless they say otherwise. Default: at all workers.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(length(min = 1, max = 63)))]
+    pub at: Option<String>,
     /// How its devices connect.
     #[serde(default)]
     pub connection: Option<Connection>,
@@ -186,4 +191,11 @@ pub(crate) struct CommonGroup {
     /// An emulated network between each subscriber and the platform.
     #[serde(default)]
     pub link: Option<Link>,
+    /// Where they stand, if workers have the load: at the workers of that site, or at the worker of that name. Default: at all.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(length(min = 1, max = 63)))]
+    pub at: Option<String>,
+    /// `devices`: each stands at the worker of the devices whose messages it receives; see `population.subscribers.beside`.
+    #[serde(default)]
+    pub beside: Option<Beside>,
 }

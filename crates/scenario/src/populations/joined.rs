@@ -21,6 +21,9 @@ const INTEGER_DEVICES: u32 = 1 << 17;
 /// From the seed of a population to that of the next: odd, so that none comes twice (2^64 divided by the golden ratio).
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Keys of `load` that each population has by itself.
+const OF_ARRIVALS: [&str; 2] = ["arrivals", "per"];
+
 /// Sections of a resolved scenario that each population has by itself.
 fn of_each() -> impl Iterator<Item = &'static str> {
     std::iter::once("connection").chain(protocols::sections()).chain(["message"])
@@ -330,7 +333,8 @@ fn coarsen_defaults(plans: &mut [Plan], parts: &[Part]) {
 /// Populations of the open model send at rates of their own, so no time has equally many messages of each device of all of them.
 fn check_turns(first: &Plan, context: &mut Context<'_>) {
     let cycles = matches!(first.load.count, Some(CountPlan::Cycles(_)));
-    if cycles && first.with_devices().count() > 1 && matches!(first.load.model, Model::Open { .. }) {
+    let is_open = matches!(first.load.model, Model::Open { .. } | Model::Trace(_));
+    if cycles && first.with_devices().count() > 1 && is_open {
         let message = "populations do not take turns, so no time has equally many messages of each device";
         let help = "write `messages` in place of `cycles`: those of all populations together";
         context.error_with_help("load.cycles", message, help);
@@ -437,6 +441,10 @@ fn written(
         return Json::Object(all);
     }
     all.retain(|key, _| !of_each().any(|own| own == key) && key != "population");
+    // Those of the first population would be those of all that have none of their own.
+    if let Some(load) = all.get_mut("load").and_then(Json::as_object_mut) {
+        load.retain(|key, _| !OF_ARRIVALS.contains(&key.as_str()));
+    }
     all.insert("objectives".into(), together(root));
     let populations = parts.iter().zip(plans).zip(scenarios);
     let populations = populations.filter(|((part, _), _)| part.population.name != COMMON);
@@ -447,12 +455,22 @@ fn written(
         one.extend(own.into_iter().filter(|(key, _)| receives || key != "subscribers"));
         one.extend(part.platform.clone().map(|platform| ("platform".to_owned(), platform)));
         one.extend(of_each().filter_map(|key| Some((key.to_owned(), json.get(key)?.clone()))));
-        one.extend(part.load.clone().map(|load| ("load".to_owned(), load)));
+        one.insert("load".into(), own_load(part, json));
         one.insert("objectives".into(), demanded(plan, json));
         Json::Object(one)
     });
     all.insert("populations".into(), populations.collect());
     Json::Object(all)
+}
+
+/// What a population says of its load, and how its messages arrive, also where that is as the scenario says or by default.
+fn own_load(part: &Part, scenario: &Json) -> Json {
+    let mut load = part.load.as_ref().and_then(Json::as_object).cloned().unwrap_or_default();
+    let resolved = scenario.get("load");
+    let arrivals =
+        OF_ARRIVALS.iter().filter_map(|key| Some(((*key).to_owned(), resolved?.get(*key)?.clone())));
+    load.extend(arrivals);
+    Json::Object(load)
 }
 
 /// What is demanded of a population, and which defaults are not.

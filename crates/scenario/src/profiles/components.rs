@@ -100,6 +100,11 @@ pub(super) struct ComponentConfig {
     #[serde(default)]
     #[cfg_attr(test, schemars(range(min = 0)))]
     cost_per_month: Option<f64>,
+    /// The site or the worker that starts it, if workers have the load. Default: the host of the run. A scenario says it with
+    /// `platform.at`, too.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(length(min = 1, max = 63)))]
+    at: Option<String>,
 }
 
 /// A file that a component finds.
@@ -167,6 +172,7 @@ impl ComponentConfig {
             install: self.install,
             version: self.version,
             cost_per_month: self.cost_per_month,
+            at: self.at,
         })
     }
 }
@@ -218,7 +224,7 @@ pub(super) fn check(
                         at(&format!("command.{number}")),
                         format!("there is no variable `{{{name}}}`"),
                     )
-                    .help("allowed here: {port:NAME}, {dir}, {plimsoll}, {certificate}, {key}, and the profile's variables"),
+                    .help("allowed here: {port:NAME}, {host:NAME}, {listen}, {dir}, {plimsoll}, {certificate}, {key}, and the profile's variables"),
                 );
             }
         }
@@ -269,6 +275,7 @@ fn braced(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_variable(name: &str) -> bool {
-    matches!(name, "dir" | "plimsoll" | "certificate" | "key")
-        || name.strip_prefix("port:").is_some_and(|port| !port.is_empty())
+    let of_port = name.strip_prefix("port:").or(name.strip_prefix("host:"));
+    matches!(name, "dir" | "plimsoll" | "certificate" | "key" | "listen")
+        || of_port.is_some_and(|port| !port.is_empty())
 }

@@ -23,7 +23,7 @@ pub(super) fn read(message: &Message, seed: u64, context: &mut Context<'_>) -> O
     let help = "write `feed: { file: rows.csv }` or `feed: { city: {} }`";
     match message.feed.as_ref()? {
         Feed { file: Some(file), city: None } => {
-            let texts = match context.feeds.get(file, || read_file(file, context)) {
+            let texts = match context.parsed.feeds.get(file, || read_file(file, context)) {
                 Ok(texts) => texts,
                 Err(reason) => {
                     context.error("message.feed.file", reason);

@@ -1,7 +1,7 @@
 //! How much, when and for how long.
 
 use super::rate::check_rate;
-use super::{connections, curve, search};
+use super::{connections, curve, search, trace};
 use crate::config::{Arrivals, LevelRange, Levels, Load, Marker, Per, Processors, Scenario, WorkloadModel};
 use crate::context::Context;
 use crate::plan::{
@@ -9,8 +9,9 @@ use crate::plan::{
 };
 use crate::protocols::slice;
 use crate::quantity::{AsText, Quantity, Rate};
-use plimsoll_model::{LoadCurve, Nanos};
+use plimsoll_model::{ArrivalTrace, LoadCurve, Nanos};
 use plimsoll_stats::distribution::InterArrival;
+use std::sync::Arc;
 
 /// Most levels of one run.
 const MOST_LEVELS: usize = 1000;
@@ -37,12 +38,20 @@ pub(super) fn resolve(
     protocol: Protocol,
     context: &mut Context<'_>,
 ) -> Option<LoadPlan> {
+    let devices = scenario.population.devices;
     let load = &mut scenario.load;
     let count = count(load, context);
     if count.is_some() && !context.written("load.hold") {
         load.hold = AsText(LONGEST_COUNT);
     }
     let curve = curve::resolve(load, context);
+    let trace = trace::resolve(load, devices, context);
+    // Without levels, a trace is played as it was taken.
+    let as_taken = trace.as_deref().filter(|_| says_no_levels(load) && context.part.is_none());
+    if let Some(trace) = as_taken.filter(|_| !context.written("load.hold")) {
+        load.hold = AsText(trace.length());
+    }
+    let own_rate = as_taken.map(ArrivalTrace::rate);
     if count.is_none() && is_short(load.hold.0, load) {
         let at = if context.written("load.hold") { "load.hold" } else { "load.samples" };
         context.error_with_help(at, short(load), "lengthen `hold` or lower `samples`");
@@ -55,7 +64,7 @@ pub(super) fn resolve(
     let (model, levels) = match load.model {
         WorkloadModel::Open => {
             let all = context.part.and_then(|part| part.all_devices);
-            open(load, curve.as_ref(), all.unwrap_or(scenario.population.devices), context)
+            open(load, (curve.as_ref(), trace, own_rate), all.unwrap_or(devices), context)
         }
         WorkloadModel::Closed => closed(load, context),
         WorkloadModel::PartlyOpen => partly_open(load, context),
@@ -73,8 +82,8 @@ pub(super) fn resolve(
     let load = &scenario.load;
     let idle = load.idle_before.map_or(Nanos::ZERO, |idle| idle.0);
     let level = idle + load.warm_up.0 + load.hold.0 + load.drain.0;
-    // What ends by count or follows a curve may take very long.
-    let may_be_long = count.is_some() || curve.is_some();
+    // What ends by count, follows a curve or plays a trace may take very long.
+    let may_be_long = count.is_some() || curve.is_some() || own_rate.is_some();
     let by_default = if may_be_long { Nanos::ZERO } else { level * 2 * levels.len() as i64 };
     let again = load.again.as_ref().map_or(by_default, |again| again.0);
     Some(LoadPlan {
@@ -102,6 +111,12 @@ pub(super) fn resolve(
         precision,
         spin,
     })
+}
+
+/// Whether the scenario leaves it open at which rates levels are.
+fn says_no_levels(load: &Load) -> bool {
+    let by_experiment = load.experiment.as_ref().is_some_and(|own| !own.with_levels);
+    load.levels.is_none() && load.search.is_none() && load.calibrate.is_none() && !by_experiment
 }
 
 /// After how many messages each hold ends, and what excludes that.
@@ -250,7 +265,7 @@ fn refuse(keys: &[&str], belongs: &str, remedy: &str, load: &Load, context: &mut
 
 fn open(
     load: &mut Load,
-    curve: Option<&LoadCurve>,
+    (curve, trace, own_rate): (Option<&LoadCurve>, Option<Arc<ArrivalTrace>>, Option<f64>),
     devices: u32,
     context: &mut Context<'_>,
 ) -> Option<(Model, Vec<LevelPlan>)> {
@@ -260,20 +275,26 @@ fn open(
         refuse(&["operation_timeout"], "closed model", "closed", load, context);
     }
     refuse(&["session_messages"], "partly open model", "partly_open", load, context);
-    let arrivals = inter_arrival(load);
-    let per = match load.per.get_or_insert(Per::Population) {
-        Per::Population => ArrivalsPer::Population,
-        Per::Device => ArrivalsPer::Device,
+    let model = match trace {
+        Some(trace) => Model::Trace(trace),
+        None => {
+            let per = match load.per.get_or_insert(Per::Population) {
+                Per::Population => ArrivalsPer::Population,
+                Per::Device => ArrivalsPer::Device,
+            };
+            Model::Open { arrivals: inter_arrival(load), per }
+        }
     };
     connections::check_place(load, context);
     let connects = load.devices.is_some() || load.connect_rates.is_some();
     let follows = load.curve.is_some() || load.spike.is_some();
-    let levels = match load.levels.is_none() && load.search.is_none() {
-        true if connects => connections::resolve(load, devices, context)?,
-        true if follows => vec![LevelPlan::Rate(readable(curve?.mean()))],
+    let levels = match (load.levels.is_none() && load.search.is_none(), own_rate) {
+        (true, _) if connects => connections::resolve(load, devices, context)?,
+        (true, _) if follows => vec![LevelPlan::Rate(readable(curve?.mean()))],
+        (true, Some(rate)) => vec![LevelPlan::Rate(rate)],
         _ => rates(load, context)?,
     };
-    Some((Model::Open { arrivals, per }, levels))
+    Some((model, levels))
 }
 
 /// The mean of a curve to three decimals, or to nine where it is small, so that people can read it. A millionth more or less is offered
@@ -341,18 +362,20 @@ fn partly_open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec
 }
 
 fn inter_arrival(load: &mut Load) -> InterArrival {
-    gaps_of(load.arrivals.get_or_insert(Arrivals::Poisson))
+    // What is wrong with a trace was reported.
+    gaps_of(load.arrivals.get_or_insert(Arrivals::Poisson)).unwrap_or(InterArrival::Exponential)
 }
 
-/// The distribution that a user named.
-pub(super) fn gaps_of(arrivals: &Arrivals) -> InterArrival {
-    match arrivals {
+/// The distribution that a user named; `None` for a trace, which has none.
+pub(super) fn gaps_of(arrivals: &Arrivals) -> Option<InterArrival> {
+    Some(match arrivals {
         Arrivals::Poisson => InterArrival::Exponential,
         Arrivals::Constant => InterArrival::Constant,
         Arrivals::Uniform(gaps) => InterArrival::Uniform { spread: gaps.spread },
         Arrivals::Normal(gaps) => InterArrival::Normal { cv: gaps.cv },
         Arrivals::Gamma(gaps) => InterArrival::Gamma { shape: gaps.shape },
-    }
+        Arrivals::Trace(_) => return None,
+    })
 }
 
 /// Think time and patience.

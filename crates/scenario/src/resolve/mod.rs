@@ -18,6 +18,7 @@ mod message;
 mod metrics;
 mod northbound;
 mod objectives;
+mod places;
 mod platform;
 mod population;
 mod prices;
@@ -30,10 +31,12 @@ mod retry;
 mod running;
 mod schedule;
 mod search;
+mod sites;
 mod state;
 mod storm;
 mod subscribers;
 mod target;
+mod trace;
 mod transport;
 
 pub(crate) use hiding::hide_secrets;
@@ -99,6 +102,8 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let retry = retry::resolve(scenario.retry.as_ref(), platform.as_ref(), acknowledged, context);
     let schedule = schedule::resolve(scenario.schedule.as_ref(), context);
     let northbound = northbound::resolve(scenario.northbound.as_ref(), platform.as_ref(), context);
+    let sites = sites::resolve(&scenario, context);
+    let clock_bound = sites::clock_bound(&scenario, context);
     let cost = prices::resolve(scenario.prices.as_ref(), platform.as_ref(), context);
     let objectives = objectives::resolve(&mut scenario, platform.as_ref(), context);
     if let Some(load) = &load {
@@ -132,6 +137,8 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
         load: load?,
         retry,
         northbound,
+        sites,
+        clock_bound,
         schedule,
         cost,
         record: RecordPlan {

@@ -11,12 +11,17 @@ pub(super) fn resolve(
     platform: Option<&PlatformPlan>,
     context: &mut Context<'_>,
 ) -> Option<NorthboundPlan> {
-    let Northbound { rate, arrivals, queriers } = written?;
+    let Northbound { rate, arrivals, queriers, .. } = written?;
     check_rate(rate.0, "northbound.rate", context);
     if let Some(platform) = platform.filter(|platform| platform.roles.query.is_none()) {
         let message = format!("the profile `{}` does not say what a querier asks", platform.profile.name);
         let help = "use a profile with a `querier`, or remove `northbound`";
         context.error_with_help("northbound", message, help);
     }
-    Some(NorthboundPlan { rate: rate.0.0, arrivals: gaps_of(arrivals), queriers: *queriers })
+    let Some(gaps) = gaps_of(arrivals) else {
+        let help = "write `arrivals: poisson` or another distribution";
+        context.error_with_help("northbound.arrivals", "a trace has the times of devices' messages", help);
+        return None;
+    };
+    Some(NorthboundPlan { rate: rate.0.0, arrivals: gaps, queriers: *queriers })
 }

@@ -83,6 +83,7 @@ pub(super) fn resolve(
     let (address, plan) = super::target::request(address, plan, scenario, context);
     let state = super::state::resolve(&attached, &profile, &plan, context);
     let secrets = secrets(&attached, context);
+    super::places::resolve(&attached.at, &mut profile, context);
     let relays = super::relays::resolve(&attached.relays, &profile, context);
     let replicas = super::replicas::resolve(attached.replicas.clone(), &profile, context);
     let balancers = super::balancers::resolve(&attached, &profile, &plan, context);

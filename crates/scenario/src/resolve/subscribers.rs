@@ -82,6 +82,8 @@ pub(super) fn resolve(
         devices: group.devices,
         work: group.work,
         link: group.link,
+        at: group.at,
+        beside: group.beside,
     };
     scenario.population.subscribers = Subscribers::Group(written);
     let QosLevel(qos) = qos;

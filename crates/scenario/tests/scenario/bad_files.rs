@@ -226,6 +226,10 @@ fn wrong_files_are_told_with_place_and_remedy() {
             let links = "link: { delay: 2m }, subscribers: { count: 2, link: { delay: 1ms, jitter: 2ms } }";
             GOOD.replace("subscribers: 2", links)
         }),
+        ("sites and clocks", {
+            let at = "at: \"the north\", subscribers: { count: 2, at: south, beside: devices }";
+            GOOD.replace("subscribers: 2", at) + "clock_bound: 2s\n"
+        }),
         ("source addresses", GOOD.replace("subscribers: 2", "source_addresses: [127.0.0.2, localhost]")),
         ("tls without a secured address", with("mqtt: { tls: { verify: false } }\n")),
         ("tls", {

@@ -432,6 +432,52 @@ fn a_curve_is_one_level_with_its_mean_and_is_played_in_its_hold() {
 }
 
 #[test]
+fn a_trace_is_played_as_it_was_taken_or_as_fast_as_levels_say() {
+    let with = |load_keys: &str| load(&LEAST.replace("levels: [100]", load_keys)).unwrap();
+    let trace_of = |plan: &Plan| match &plan.load.model {
+        Model::Trace(trace) => trace.clone(),
+        model => panic!("{model:?}"),
+    };
+    let plan = with("arrivals: { trace: { file: trace.csv } }");
+    let trace = trace_of(&plan);
+    assert_eq!(trace.times(), [0, 1, 2, 3].map(Nanos::from_secs));
+    assert_eq!((trace.devices(), trace.rate()), (Some(2), 1.0));
+    assert_eq!(
+        (plan.load.hold, plan.load.levels.as_slice()),
+        (Nanos::from_secs(4), &[LevelPlan::Rate(1.0)][..])
+    );
+    assert_eq!(plan.load.again, Nanos::ZERO);
+    let told = "open, at the times of a trace: 4 messages of 2 devices in 4 s, 1 per second";
+    assert!(facts(&plan).contains(told), "{}", facts(&plan));
+    let again = load(&plan.resolved).unwrap();
+    assert_eq!((again.load.model, again.load.hold), (plan.load.model, plan.load.hold));
+    let faster = with("arrivals: { trace: { file: trace.csv } }, levels: [10, 20], hold: 10s");
+    let rates: Vec<f64> = faster.load.levels.iter().map(|level| level.rate()).collect();
+    assert_eq!((rates, faster.load.hold), (vec![10.0, 20.0], Nanos::from_secs(10)));
+    // Each population has its part of the file, and all have its length.
+    let shared = "name: two\nplatform: embedded\nsubscribers: 1\npopulations:\n\
+                  - { name: a, devices: 6, load: { share: 1, arrivals: { trace: { file: trace.csv, population: x } } } }\n\
+                  - { name: b, devices: 3, load: { share: 1, arrivals: { trace: { file: trace.csv, population: y } } } }\n\
+                  - { name: c, devices: 5, load: { share: 2 } }\nload: { levels: [2] }\n";
+    let shared = load(shared).unwrap();
+    let plans: Vec<&Plan> = shared.populations().filter(|plan| plan.devices > 0).collect();
+    let [x, y] = [plans[0], plans[1]].map(trace_of);
+    assert_eq!(
+        (x.times().len(), y.times().len(), x.length(), y.length()),
+        (2, 2, trace.length(), trace.length())
+    );
+    assert!(matches!(plans[2].load.model, Model::Open { .. }));
+    // The resolved scenario is the same: what one population has is not that of another one.
+    let resolved = load(&shared.resolved).unwrap();
+    assert!(
+        resolved
+            .populations()
+            .map(|plan| &plan.load.model)
+            .eq(shared.populations().map(|plan| &plan.load.model))
+    );
+}
+
+#[test]
 fn a_way_down_repeats_the_levels_in_reverse_order() {
     let plan = load(&LEAST.replace("[100]", "[100, 200, 400], ramp_down: true")).unwrap();
     let rates: Vec<f64> = plan.load.levels.iter().map(|level| level.rate()).collect();
@@ -481,6 +527,7 @@ fn impossible_combinations_are_refused() {
     let closed = LEAST.replace("levels: [100]", "model: closed");
     let curved = LEAST.replace("levels: [100]", "curve: { file: day.csv }");
     let spiked = LEAST.replace("levels: [100]", "spike: { from: 100, to: 1000, at: 10s, for: 3s }");
+    let traced = LEAST.replace("levels: [100]", "arrivals: { trace: { file: trace.csv } }");
     for (text, set, expected) in [
         (LEAST, "load.levels=[]", "the list is empty"),
         (LEAST, "load.levels=[0]", "above zero"),
@@ -598,6 +645,20 @@ fn impossible_combinations_are_refused() {
         (&spiked, "load.spike.to=50", "is not above `from`"),
         (&spiked, "load.spike.for=0s", "lasts for some time"),
         (&spiked, "faults=[{kind: pause, at: 5s, for: 1s}]", "`faults` and `load.spike` exclude each other"),
+        (LEAST, "load.arrivals={trace: {file: none.csv}}", "there is no such file"),
+        (LEAST, "load.arrivals={trace: {file: wrong-trace.csv}}", "wrong-trace.csv, line 3: 4 s is earlier"),
+        (LEAST, "load.arrivals={trace: {file: trace.csv, population: z}}", "it has those of `x`, `y`"),
+        (LEAST, "load.arrivals={trace: {}}", "missing key `file`"),
+        (&traced, "population.devices=3", "the trace has 2 devices, and 3 are not a multiple"),
+        (&traced, "load.per=device", "a trace and `per` exclude each other"),
+        (&traced, "load.messages=10", "a trace and `messages` exclude each other"),
+        (&traced, "load.curve={file: day.csv}", "a trace and `curve` exclude each other"),
+        (&traced, "load.model=closed", "`arrivals` belongs to the open model"),
+        (
+            &traced,
+            "load={model: partly_open, session_messages: 2, levels: [5], arrivals: {trace: {file: trace.csv}}}",
+            "not those of sessions",
+        ),
         (LEAST, "load.ramp_down=true", "two levels or more"),
         (LEAST, "load={levels: [200, 100], ramp_down: true}", "in rising order"),
         (&searched, "load.ramp_down=true", "belongs to `levels`"),

@@ -1,6 +1,7 @@
 //! Several populations in one scenario.
 
 use crate::support::{facts, load, load_with};
+use plimsoll_model::Nanos;
 use plimsoll_model::objective::Objective;
 use plimsoll_scenario::Diagnostics;
 use plimsoll_scenario::plan::{LevelPlan, MarkerForm, Plan, Protocol, ReceiversPlan};
@@ -315,4 +316,42 @@ fn operations_in_flight_are_divided_and_bounded() {
     let of = |counts: [u32; 4]| counts.map(LevelPlan::InFlight).to_vec();
     assert_eq!(shares(LevelPlan::InFlight(114)), of([100, 4, 10, 0]));
     assert_eq!(shares(LevelPlan::InFlight(5)), of([4, 0, 1, 0]));
+}
+
+#[test]
+fn clients_stand_where_their_population_or_their_own_section_says() {
+    let sites = |plan: &Plan| {
+        let sites = &plan.sites;
+        (sites.devices.clone(), sites.subscribers.clone(), sites.queriers.clone(), sites.beside)
+    };
+    let one = |text: &str| {
+        load(&format!("name: one\nplatform: embedded\n{text}\nload: {{ levels: [10] }}\n")).unwrap()
+    };
+    let north = || Some("north".to_owned());
+    let inherited = one("population: { devices: 4, at: north, subscribers: 1 }");
+    assert_eq!(sites(&inherited), (north(), north(), None, false), "its own subscribers stand with it");
+    let apart = one("population: { devices: 4, at: north, subscribers: { count: 1, at: south } }");
+    assert_eq!(sites(&apart), (north(), Some("south".into()), None, false));
+    assert!(
+        facts(&apart).contains("devices at north, subscribers at south; without --workers, all on this host")
+    );
+    let beside = one("population: { devices: 4, subscribers: { count: 1, beside: devices } }");
+    assert_eq!(sites(&beside), (None, None, None, true));
+    let bounded = one("population: { devices: 4 }\nclock_bound: 50us");
+    assert_eq!(
+        (sites(&bounded), bounded.clock_bound),
+        ((None, None, None, false), Some(Nanos::from_micros(50)))
+    );
+    // Those in common stand where their own section says.
+    let common = THREE
+        .replace("devices: 100", "devices: 100\n    at: north")
+        .replace("count: 2,", "count: 2, at: south,");
+    let common = load(&common).unwrap_or_else(|found| panic!("{found}"));
+    let of_each: Vec<_> = common.populations().map(|plan| sites(plan).0).collect();
+    assert_eq!(of_each, [north(), None, None, None]);
+    assert_eq!(common.others.last().unwrap().sites.subscribers.as_deref(), Some("south"));
+    // What is resolved says the same once more.
+    let again = load(&common.resolved).unwrap_or_else(|found| panic!("{found}\n{}", common.resolved));
+    assert_eq!(again.all_sites_in_words(), common.all_sites_in_words());
+    assert_eq!(common.all_sites_in_words().unwrap(), "sensors: devices at north; subscribers at south");
 }

@@ -55,6 +55,9 @@ fn profile(path: &str) -> Result<String, String> {
         "./broken.yaml" => Ok(PROFILE.replace("ready_port", "redy_port")),
         "day.csv" => Ok("time,rate\n00:00,100\n12:00,500\n24:00,100\n".to_owned()),
         "wrong-day.csv" => Ok("time,rate\n00:00,100\nnoon,500\n".to_owned()),
+        // Two devices, and two populations in turn.
+        "trace.csv" => Ok("time,device,population\n5,a,x\n6,b,y\n7,b,x\n8,b,y\n".to_owned()),
+        "wrong-trace.csv" => Ok("time\n5\n4\n".to_owned()),
         "prices.csv" => Ok(PRICES.to_owned()),
         "wrong-prices.csv" => Ok(PRICES.replace("332.33", "much")),
         _ => Err("there is no such file".to_owned()),
