@@ -24,6 +24,10 @@ const SECRETS: &str = "/secrets";
 const RESULTS: &str = "/results";
 /// What the scenario file is called there.
 const FILE: &str = "scenario.yaml";
+/// The secret with the files that hold private keys.
+const PRIVATE: &str = "plimsoll-files";
+/// What the label of a private key ends with, whatever its kind (RFC 7468).
+const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
 /// What is to be in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +135,13 @@ fn heading(deployment: &Deployment) -> String {
                 let literals = run.variables.iter().map(|name| format!(" --from-literal={name}=\"${name}\""));
                 lines.push(format!("  {secret} plimsoll-variables{}", literals.collect::<String>()));
             }
+            let keys = run.files.iter().zip(1..).filter(|((_, text), _)| is_private(text));
+            let literals: String = keys
+                .map(|((path, _), number)| format!(" --from-file={}={}", key_of(number), quoted(path)))
+                .collect();
+            if !literals.is_empty() {
+                lines.push(format!("  {secret} {PRIVATE}{literals}"));
+            }
             lines.push("Watch the run:".to_owned());
             lines.push(format!("  kubectl --namespace {namespace} logs --follow job/plimsoll-coordinator"));
         }
@@ -167,17 +178,36 @@ fn check_image(image: &str) -> Result<(), DeploymentError> {
     is_image.then_some(()).ok_or_else(|| DeploymentError::Image(image.to_owned()))
 }
 
-/// A key of the ConfigMap for each file, with the path at which pods have it.
+/// Whether a file holds what must not be printed.
+fn is_private(text: &str) -> bool {
+    text.contains(PRIVATE_KEY)
+}
+
+/// A word that no shell takes for more than it is.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// What a file is called in its ConfigMap or secret.
+fn key_of(number: usize) -> String {
+    format!("file-{number}")
+}
+
+/// A key for each file, with the path at which pods have it.
 fn names_of(run: &DeployedRun) -> Result<Vec<(String, &str)>, DeploymentError> {
     let size = run.scenario.len() + run.files.values().map(String::len).sum::<usize>();
     if size > MOST_TEXT {
         return Err(DeploymentError::TooLarge(size));
     }
-    let is_outside =
-        |path: &str| path.starts_with('/') || path == FILE || path.split('/').any(|part| part == "..");
-    let named = run.files.keys().enumerate().map(|(number, path)| match is_outside(path) {
+    let is_outside = |path: &str| {
+        path.starts_with('/')
+            || path == FILE
+            || path.contains(char::is_control)
+            || path.split('/').any(|part| part == "..")
+    };
+    let named = run.files.keys().zip(1..).map(|(path, number)| match is_outside(path) {
         true => Err(DeploymentError::Outside(path.clone())),
-        false => Ok((format!("file-{}", number + 1), path.strip_prefix("./").unwrap_or(path))),
+        false => Ok((key_of(number), path.strip_prefix("./").unwrap_or(path))),
     });
     named.collect()
 }
@@ -337,9 +367,10 @@ fn workers(deployment: &Deployment) -> Value {
     })
 }
 
-/// The texts of the scenario and its files.
+/// The texts of the scenario and its files, without private keys.
 fn texts(deployment: &Deployment, run: &DeployedRun, names: &[(String, &str)]) -> Value {
     let files = names.iter().map(|(name, _)| name.clone()).zip(run.files.values().cloned());
+    let files = files.filter(|(_, text)| !is_private(text));
     let data: BTreeMap<String, String> = files.chain([(FILE.to_owned(), run.scenario.clone())]).collect();
     json!({
         "apiVersion": "v1",
@@ -389,10 +420,18 @@ fn coordinator(deployment: &Deployment, run: &DeployedRun, names: &[(String, &st
             temporary_mount(),
         ],
     });
-    let files = names.iter().map(|(name, path)| json!({ "key": name, "path": path }));
-    let items: Vec<Value> = files.chain([json!({ "key": FILE, "path": FILE })]).collect();
+    let files = names.iter().zip(run.files.values());
+    let (private, plain): (Vec<_>, Vec<_>) = files.partition(|(_, text)| is_private(text));
+    let item = |((name, path), _): &(&(String, &str), &String)| json!({ "key": name, "path": path });
+    let own = json!({ "key": FILE, "path": FILE });
+    let items: Vec<Value> = plain.iter().map(item).chain([own]).collect();
+    let mut sources = vec![json!({ "configMap": { "name": "plimsoll-scenario", "items": items } })];
+    if !private.is_empty() {
+        let items: Vec<Value> = private.iter().map(item).collect();
+        sources.push(json!({ "secret": { "name": PRIVATE, "items": items } }));
+    }
     let volumes = json!([
-        { "name": "scenario", "configMap": { "name": "plimsoll-scenario", "items": items } },
+        { "name": "scenario", "projected": { "sources": sources } },
         { "name": "results", "persistentVolumeClaim": { "claimName": "plimsoll-results" } },
         secrets_volume(),
         temporary_volume(),
@@ -531,12 +570,31 @@ mod tests {
         for part in [
             "  scenario.yaml: |\n    name: a\n    seed: 1\n",
             "  file-2: |\n    x: 1\n    y: 2\n",
-            "key: file-1\n                path: feeds/a.csv\n",
+            "key: file-1\n                      path: feeds/a.csv\n",
             "--from-literal=PASSWORD=\"$PASSWORD\"",
             "name: plimsoll-variables\n                  key: PASSWORD\n",
             "- \"--quick\"\n",
         ] {
             assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_private_key_is_not_printed_and_comes_from_a_secret() {
+        let key = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
+        let files = BTreeMap::from([
+            ("ca.pem".to_owned(), "c\n".to_owned()),
+            ("certs/key.pem".to_owned(), key.to_owned()),
+        ]);
+        let run = DeployedRun { files, ..DeployedRun::default() };
+        let text = manifests(&deployment(Some(run))).unwrap();
+        assert!(!text.contains("c2VjcmV0"), "{text}");
+        let words = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+        for part in [
+            "create secret generic plimsoll-files --from-file=file-2='certs/key.pem' #",
+            "secret: name: plimsoll-files items: - key: file-2 path: certs/key.pem",
+        ] {
+            assert!(words.contains(part), "{part}: {text}");
         }
     }
 
@@ -555,7 +613,7 @@ mod tests {
             let error = refused(&|deployment| deployment.nats_image = image.to_owned());
             assert_eq!(error, DeploymentError::Image(image.to_owned()));
         }
-        for path in ["/etc/a.csv", "../a.csv", "a/../../b", "scenario.yaml"] {
+        for path in ["/etc/a.csv", "../a.csv", "a/../../b", "scenario.yaml", "a\nb"] {
             let files = BTreeMap::from([(path.to_owned(), String::new())]);
             let error = refused(&|deployment| {
                 deployment.run = Some(DeployedRun { files: files.clone(), ..DeployedRun::default() });
