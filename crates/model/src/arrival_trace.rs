@@ -4,6 +4,8 @@ use crate::Nanos;
 
 /// Digits that a rate has for people.
 const DIGITS: i32 = 6;
+/// The longest trace: a year.
+const LONGEST: Nanos = Nanos::from_secs(365 * 86_400);
 
 /// When the messages of a population come, and from which device. When it is over, it begins again.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +28,14 @@ impl ArrivalTrace {
         let has_devices = devices.is_empty() || devices.len() == times.len();
         let device_count = devices.iter().max().map_or(0, |most| most.saturating_add(1));
         (fits && has_devices).then_some(ArrivalTrace { times, devices, device_count, length })
+    }
+
+    /// How long a trace of so many messages lasts whose first and last one are so far apart: behind the last message there is a mean
+    /// gap before it begins again. `None` where that is longer than a year, or where there is no gap.
+    pub fn length_of(span: Nanos, messages: usize) -> Option<Nanos> {
+        let (span, gaps) = (i128::from(span.0), messages.saturating_sub(1) as i128);
+        let length = (span * (gaps + 1)).checked_div(gaps)?.max(span + 1);
+        (span > 0 && length <= i128::from(LONGEST.0)).then_some(Nanos(length as i64))
     }
 
     /// How long it lasts, from its beginning until it begins again.

@@ -1,11 +1,8 @@
 //! The exact times of messages: of populations whose arrivals follow no law that a scenario knows, or of all.
 
 use super::learned::{LearnedPopulation, LearnedTrace};
-use plimsoll_model::Nanos;
 use plimsoll_model::arrival_trace::readable;
-
-/// The longest trace that a scenario can have: a year.
-const LONGEST: i128 = 365 * 86_400 * 1_000_000_000;
+use plimsoll_model::{ArrivalTrace, Nanos};
 
 /// Of which populations the times are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,17 +53,7 @@ pub(super) fn traced(
     }
     rows.sort_unstable();
     let (Some(first), Some(last)) = (rows.first().copied(), rows.last().copied()) else { return rows };
-    if first.at == last.at {
-        return Vec::new();
-    }
-    // Behind the last message there is a mean gap before the trace begins again.
-    let span = i128::from((last.at - first.at).0);
-    let gaps = rows.len() as i128 - 1;
-    let length = (span * (gaps + 1) / gaps).max(span + 1);
-    if length > LONGEST {
-        return Vec::new();
-    }
-    let length = Nanos(length as i64);
+    let Some(length) = ArrivalTrace::length_of(last.at - first.at, rows.len()) else { return Vec::new() };
     for (place, population) in populations.iter_mut().enumerate() {
         let messages = rows.iter().filter(|row| row.population == place).count() as u64;
         if messages > 0 {

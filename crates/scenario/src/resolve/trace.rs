@@ -12,8 +12,6 @@ use std::sync::Arc;
 const MOST_MESSAGES: usize = 1 << 22;
 /// Most seconds that a file may have as a time: those since 1970 for some centuries.
 const MOST_SECONDS: f64 = 9e9;
-/// The longest trace.
-const LONGEST: Nanos = Nanos::from_secs(365 * 86_400);
 /// Populations that an error lists.
 const LISTED: usize = 10;
 
@@ -188,14 +186,10 @@ impl<'a> Rows<'a> {
             let more = if self.others.len() > LISTED { " and others" } else { "" };
             return Err(Fault::Nobody(format!("{}{more}", others.join(", "))));
         }
-        let span = i128::from((last - first).0);
-        let gaps = self.all as i128 - 1;
-        let length = (span * (gaps + 1) / gaps).max(span + 1);
-        if length > i128::from(LONGEST.0) {
-            return Err(Fault::Time("a trace lasts for a year at most".to_owned()));
-        }
+        let too_long = || Fault::Time("a trace lasts for a year at most".to_owned());
+        let length = ArrivalTrace::length_of(last - first, self.all).ok_or_else(too_long)?;
         let times = self.times.into_iter().map(|at| at - first).collect();
-        ArrivalTrace::new(times, self.devices, Nanos(length as i64)).ok_or_else(few)
+        ArrivalTrace::new(times, self.devices, length).ok_or_else(few)
     }
 }
 
