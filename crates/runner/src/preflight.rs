@@ -7,6 +7,7 @@ mod connections;
 mod demand;
 mod machine;
 
+pub use connections::WIDEST;
 pub use demand::{Demand, Place};
 pub use machine::memory_of_clients;
 

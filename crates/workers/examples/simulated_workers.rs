@@ -16,7 +16,6 @@ use plimsoll_workers::link::Link;
 use plimsoll_workers::message::{Message, Prepared};
 use plimsoll_workers::post::{Arrival, Post, Server};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -118,23 +117,8 @@ struct Shard {
 
 impl Simulated {
     fn new(place: usize, process: ProcessId, post: Post, messages: u64) -> Simulated {
-        let announcement = Announcement {
-            process,
-            name: format!("simulated-{place}"),
-            site: None,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            processors: 1,
-            memory: None,
-            descriptors: None,
-            ports: None,
-            // Another clock than the coordinator's, as on another host.
-            clock: None,
-            findings: Vec::new(),
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            starts_components: false,
-            host: BTreeMap::new(),
-            run: None,
-        };
+        // Its clock is not known, so it counts as another one than the coordinator's.
+        let announcement = Announcement::of(process, &format!("simulated-{place}"));
         // They do not speak all at once.
         let next_announcement = monotonic() + Nanos(place as i64 * 7_919_000 % ANNOUNCING.0);
         Simulated {

@@ -3,7 +3,7 @@
 use crate::frame::ProcessId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A worker that is there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,26 @@ pub struct Announcement {
 }
 
 impl Announcement {
+    /// A worker of this version with one processor, of which nothing else is known.
+    pub fn of(process: ProcessId, name: &str) -> Announcement {
+        Announcement {
+            process,
+            name: name.to_owned(),
+            site: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            processors: 1,
+            memory: None,
+            descriptors: None,
+            ports: None,
+            clock: None,
+            findings: Vec::new(),
+            host: BTreeMap::new(),
+            run: None,
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            starts_components: false,
+        }
+    }
+
     /// How many connections it can hold: what descriptors and ports leave; `None` where neither is known.
     pub fn connections(&self) -> Option<u64> {
         /// Files that a process needs beside its connections.

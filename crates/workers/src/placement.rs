@@ -141,24 +141,14 @@ fn check_room(workers: &[Announcement], populations: &[Demand], layout: &Layout)
 mod tests {
     use super::*;
     use crate::frame::ProcessId;
-    use std::collections::BTreeMap;
 
     fn worker(name: &str, site: Option<&str>, processors: u32, descriptors: u64) -> Announcement {
         Announcement {
-            process: ProcessId(u64::from(processors)),
-            name: name.into(),
             site: site.map(str::to_owned),
-            version: String::new(),
             processors,
-            memory: None,
             descriptors: Some(descriptors),
             ports: Some(28_000),
-            clock: None,
-            findings: Vec::new(),
-            host: BTreeMap::new(),
-            run: None,
-            address: [127, 0, 0, 1].into(),
-            starts_components: false,
+            ..Announcement::of(ProcessId(u64::from(processors)), name)
         }
     }
 

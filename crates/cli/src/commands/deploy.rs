@@ -7,13 +7,11 @@ use crate::output::say;
 use clap::{Args, Subcommand};
 use plimsoll_model::text::grouped;
 use plimsoll_runner::fleet::check_supported;
-use plimsoll_runner::preflight::memory_of_clients;
+use plimsoll_runner::preflight::{WIDEST, memory_of_clients};
 use plimsoll_scenario::plan::{Endpoint, Plan};
 use plimsoll_workers::deployment::{DeployedRun, Deployment, manifests};
 use std::net::IpAddr;
 
-/// Connections of a pod to one address of a platform: the local ports that the manifests give it.
-const CONNECTIONS: u64 = 64_512;
 /// Memory of a worker beside its clients, MiB, and the least that it gets.
 const BESIDE: u64 = 128;
 const LEAST_MEMORY: u64 = 256;
@@ -125,18 +123,18 @@ impl Kubernetes {
             )));
         }
         let connections: u64 = plan.populations().map(Plan::connections).sum();
-        let most = CONNECTIONS * u64::from(self.workers);
+        // The manifests give each pod the widest range of local ports.
+        let most = WIDEST * u64::from(self.workers);
         if connections > most {
             return Err(Failure::Usage(format!(
                 "{} connections are wanted, and the local ports of {} workers suffice for {}: use --workers {} or more",
                 grouped(connections as f64),
                 self.workers,
                 grouped(most as f64),
-                connections.div_ceil(CONNECTIONS)
+                connections.div_ceil(WIDEST)
             )));
         }
-        let secured = plan.populations().any(|population| population.connection.transport.tls.is_some());
-        let clients = memory_of_clients(connections.div_ceil(u64::from(self.workers)), secured);
+        let clients = memory_of_clients(connections.div_ceil(u64::from(self.workers)), &plan);
         let memory = (BESIDE + UNDER_LOAD * clients.div_ceil(1 << 20)).next_multiple_of(64).max(LEAST_MEMORY);
         let source = load.source(plan.seed);
         let run = DeployedRun {

@@ -232,20 +232,8 @@ mod tests {
     #[test]
     fn workers_of_one_host_have_one_clock() {
         let worker = |clock: Option<&str>| Announcement {
-            process: plimsoll_workers::frame::ProcessId(1),
-            name: String::new(),
-            site: None,
-            version: String::new(),
-            processors: 1,
-            memory: None,
-            descriptors: None,
-            ports: None,
             clock: clock.map(str::to_owned),
-            findings: Vec::new(),
-            host: Default::default(),
-            run: None,
-            address: [127, 0, 0, 1].into(),
-            starts_components: false,
+            ..Announcement::of(plimsoll_workers::frame::ProcessId(1), "w")
         };
         let mut clocks = Clocks::new(None);
         let of = ["a", "b", "a", "ours"].map(|name| clocks.of(&worker(Some(name)), Some("ours")));

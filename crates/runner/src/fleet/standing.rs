@@ -107,7 +107,6 @@ mod tests {
     use super::*;
     use plimsoll_scenario::{Environment, SourceFile, load};
     use plimsoll_workers::frame::ProcessId;
-    use std::collections::BTreeMap;
 
     fn plan(text: &str) -> Plan {
         let text = format!(
@@ -120,22 +119,7 @@ mod tests {
     }
 
     fn worker(name: &str) -> Announcement {
-        Announcement {
-            process: ProcessId(1),
-            name: name.into(),
-            site: None,
-            version: String::new(),
-            processors: 1,
-            memory: None,
-            descriptors: None,
-            ports: None,
-            clock: None,
-            findings: Vec::new(),
-            host: BTreeMap::new(),
-            run: None,
-            address: [127, 0, 0, 1].into(),
-            starts_components: false,
-        }
+        Announcement::of(ProcessId(1), name)
     }
 
     /// What is said of subscribers of one population over two workers, with a load thread each.

@@ -10,7 +10,7 @@ const PLENTY_OF_FILES: u64 = 65_536;
 /// Beyond this share of the ports the kernel looks long for a free one, and those of closed connections are missed.
 const PORTS_WELL_USED: f64 = 0.8;
 /// The widest range of local ports that leaves out the well-known ones.
-const WIDEST: u64 = 64_512;
+pub const WIDEST: u64 = 64_512;
 /// Data of a connection that waits in the kernel under load, in bytes: the least, a page for each direction.
 const WAITING: u64 = 2 * 4096;
 /// How long a platform may stop accepting, as in a collection of garbage, before its queue must be full.

@@ -99,7 +99,8 @@ impl Demand {
     }
 }
 
-fn is_secured(plan: &Plan) -> bool {
+/// Whether connections of a population are secured by TLS, or its sockets by DTLS.
+pub(super) fn is_secured(plan: &Plan) -> bool {
     plan.connection.transport.tls.is_some() || plan.coap.dtls.is_some()
 }
 

@@ -1,11 +1,12 @@
 //! What the machine must give: processors, memory, time.
 
-use super::demand::{Demand, Place};
+use super::demand::{Demand, Place, is_secured};
 use plimsoll_model::host_check::HostCheck;
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Histogram, Nanos};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::probe::Probe;
+use plimsoll_scenario::plan::Plan;
 
 /// Memory of a device or subscriber in this process, in bytes: measured as the growth of the peak from 2,000 to 18,000
 /// idle devices.
@@ -102,9 +103,9 @@ pub fn arrivals(demand: Option<&Demand>) -> Option<HostCheck> {
 const FURTHER: &str =
     "run the platform on another host, or on one with more processors; fewer `load.threads`";
 
-/// Memory of idle clients in this process, and in the kernel if the platform is elsewhere; bytes.
-pub fn memory_of_clients(clients: u64, secured: bool) -> u64 {
-    clients.saturating_mul(of_client(secured) + OF_SOCKET)
+/// Memory of so many idle clients of a plan in this process, and in the kernel if the platform is elsewhere; bytes.
+pub fn memory_of_clients(clients: u64, plan: &Plan) -> u64 {
+    clients.saturating_mul(of_client(plan.populations().any(is_secured)) + OF_SOCKET)
 }
 
 fn of_client(secured: bool) -> u64 {

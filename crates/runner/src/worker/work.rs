@@ -69,6 +69,8 @@ struct Own {
     part: Part,
     /// The other worker that has a load thread, by the number of that; `None` of those here.
     homes: Vec<Option<Peer>>,
+    /// The same workers by their processes: each frame asks for one.
+    peers: BTreeMap<ProcessId, Peer>,
 }
 
 impl Own {
@@ -84,7 +86,8 @@ impl Own {
                 }
             }
         }
-        Own { part, homes }
+        let peers = homes.iter().flatten().map(|peer| (peer.process, *peer)).collect();
+        Own { part, homes, peers }
     }
 
     /// Load threads here.
@@ -94,7 +97,7 @@ impl Own {
 
     /// Another worker with load threads.
     fn peer(&self, process: ProcessId) -> Option<Peer> {
-        self.homes.iter().flatten().find(|peer| peer.process == process).copied()
+        self.peers.get(&process).copied()
     }
 }
 
