@@ -24,6 +24,8 @@ BROKERS = {
     "mosquitto": 2, "rabbitmq": 1, "nats": 1, "artemis": 2, "hivemq": 2, "moquette": 2, "mochi": 2, "aedes": 2, "amqtt": 2,
     "embedded": 2,
 }
+# The component of a profile that is not called as the profile is.
+COMPONENTS = {"embedded": "broker"}
 # How each is reached: a mapping of its profile, or a profile of its own. Who is not named speaks over TCP alone, without one.
 WAYS = {
     "tcp": {"rabbitmq": "mqtt", "nats": "mqtt"},
@@ -161,7 +163,7 @@ def scenario(cell, broker):
         # Only what the broker takes for a message matters here.
         whole["objectives"] = {"achieved": ">= 50 %", "publish_p99": None, "subscribe_p99": None, "delivered": None}
     if kind == "recovery":
-        whole["load"]["storm"] |= {"component": broker}
+        whole["load"]["storm"] |= {"component": COMPONENTS.get(broker, broker)}
     return whole
 
 
@@ -240,37 +242,41 @@ def beta(x, a, b):
     return front * value
 
 
-def chance(plus, minus):
-    """With which probability the means of `plus` less those of `minus` would be as far from zero if the truth were zero: Welch's test
-    on logarithms, for two brokers or, of a difference that was measured twice, for two on either side."""
+def apart(plus, minus):
+    """The means of `plus` less those of `minus`, with the variance of that and its degrees of freedom (Welch), of two runs at least:
+    for two brokers or, of a difference that was measured twice, for two on either side."""
     groups = plus + minus
-    if min(len(logs) for logs in groups) < 2:
-        return 1.0
     parts = [statistics.variance(logs) / len(logs) for logs in groups]
-    apart = sum(map(statistics.fmean, plus)) - sum(map(statistics.fmean, minus))
-    if sum(parts) == 0:
-        return 1.0 if apart == 0 else 0.0
-    freedom = sum(parts) ** 2 / sum(part**2 / (len(logs) - 1) for part, logs in zip(parts, groups))
-    t = apart / math.sqrt(sum(parts))
+    spread = sum(part**2 / (len(logs) - 1) for part, logs in zip(parts, groups))
+    freedom = sum(parts) ** 2 / spread if spread else math.inf
+    return sum(map(statistics.fmean, plus)) - sum(map(statistics.fmean, minus)), sum(parts), freedom
+
+
+def beyond(t, freedom):
+    """With which probability a value of Student's distribution is as far from zero."""
     return beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+
+
+def chance(plus, minus):
+    """With which probability `plus` and `minus` would be as far apart if they were equal."""
+    distance, variance, freedom = apart(plus, minus)
+    if variance == 0:
+        return 1.0 if distance == 0 else 0.0
+    return beyond(distance / math.sqrt(variance), freedom)
 
 
 def difference(one, other):
     """How many times the figures of one broker are those of another one, and the 95 % interval of that (Welch, on logarithms)."""
-    apart = statistics.fmean(one) - statistics.fmean(other)
     if min(len(one), len(other)) < 2:
-        return math.exp(apart), None
-    parts = [statistics.variance(logs) / len(logs) for logs in (one, other)]
-    if sum(parts) == 0:
-        return math.exp(apart), (math.exp(apart), math.exp(apart))
-    freedom = sum(parts) ** 2 / sum(part**2 / (len(logs) - 1) for part, logs in zip(parts, (one, other)))
+        return math.exp(statistics.fmean(one) - statistics.fmean(other)), None
+    distance, variance, freedom = apart([one], [other])
     # Student's quantile for a fraction of degrees of freedom, by halving.
     low, high = 0.0, 1000.0
-    for _ in range(100):
+    for _ in range(100 if variance else 0):
         middle = (low + high) / 2
-        low, high = (middle, high) if beta(freedom / (freedom + middle * middle), freedom / 2, 0.5) > 0.05 else (low, middle)
-    half = high * math.sqrt(sum(parts))
-    return math.exp(apart), (math.exp(apart - half), math.exp(apart + half))
+        low, high = (middle, high) if beyond(middle, freedom) > 0.05 else (low, middle)
+    half = high * math.sqrt(variance)
+    return math.exp(distance), (math.exp(distance - half), math.exp(distance + half))
 
 
 def differing(figures, bounds):
@@ -280,7 +286,8 @@ def differing(figures, bounds):
     for cell, of_brokers in figures.items():
         for one, other in itertools.combinations(of_brokers, 2):
             lower = min(one, other, key=lambda name: statistics.fmean(of_brokers[name]))
-            if (cell, lower) in bounds:
+            # One run has no spread to compare.
+            if (cell, lower) in bounds or min(len(of_brokers[one]), len(of_brokers[other])) < 2:
                 continue
             tests.append((chance([of_brokers[one]], [of_brokers[other]]), cell, one, other))
     tests.sort()
@@ -469,9 +476,9 @@ def write():
                 is_bound = (cell, name) in bounds
                 mark = "≥ " if is_bound else ""
                 between = f"{shown(span[0])} to {shown(span[1])}" if span and not is_bound else "–"
-                times, apart = difference(of_brokers[name], of_brokers[order[0]])
+                times, times_span = difference(of_brokers[name], of_brokers[order[0]])
                 is_compared = name != order[0] and not is_bound and (cell, order[0]) not in bounds
-                compared = f"{shown(times)} | {f'{shown(apart[0])} to {shown(apart[1])}' if apart else '–'}" if is_compared else "– | –"
+                compared = f"{shown(times)} | {f'{shown(times_span[0])} to {shown(times_span[1])}' if times_span else '–'}" if is_compared else "– | –"
                 lines.append(f"| {name} | {mark}{shown(mean)} | {between} | {compared} | {len(of_brokers[name])} | {told[name]} |")
             lines += [f"| {name} | – | – | – | – | – | |" for name in forgetful(cell)]
             lines += ["", *(f"{name} keeps no session: of messages for an absent subscriber, {said}." for name, said in forgetful(cell).items())] if forgetful(cell) else []
