@@ -6,7 +6,8 @@
 Each simulated worker has a connection of its own to the server, one load thread, ten devices, and M messages in each sample of a
 second, whose histograms it sends. The coordinator has a processor, all others have the other one. Prints a table: processor time of
 the coordinator in a level, its largest memory, the time from the start of the run to its first level, the bytes of a level in both
-directions (without frames and the server's own protocol), and what became of the levels.
+directions (without frames and the server's own protocol), and what became of the levels. Exit code 1 where the coordinator of 100
+workers or fewer takes more than 0.1 of a processor.
 
 Before: `cargo build --release -p plimsoll-cli`, `cargo build --release -p plimsoll-workers --example simulated_workers`,
 `source scripts/peers`. Nothing else should run meanwhile.
@@ -18,6 +19,8 @@ import workers as bench
 SIMULATED = os.path.join(os.path.dirname(bench.PLIMSOLL), "examples/simulated_workers")
 COORDINATOR, OTHERS = {1}, {0}
 HOLD = 10
+# Processors that the coordinator may take, of so many workers at most.
+MOST_OF_COORDINATOR, MOST_WORKERS = 0.1, 100
 
 
 def scenario(broker, workers, levels, messages):
@@ -106,14 +109,17 @@ def main():
     options = options.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    is_good = True
     print("| workers | processors of the coordinator | its memory, MiB | before the first level, s | KiB a worker and level, up | down | levels |")
     print("|---|---|---|---|---|---|---|")
     for workers in map(int, options.workers.split(",")):
         found = tried(workers, options)
         if "said" in found:
             sys.exit(f"{workers} workers: no result:\n{found['said']}")
+        is_good = is_good and (workers > MOST_WORKERS or found["processors"] <= MOST_OF_COORDINATOR)
         cells = [f"{found['processors']:.3f}", f"{found['memory']:.0f}", f"{found['before']:.0f}", f"{found['up'] / 1024:.1f}", f"{found['down'] / 1024:.1f}"]
         print(f"| {workers:,} | {' | '.join(cells)} | {', '.join(found['validity'])} |", flush=True)
+    sys.exit(not is_good)
 
 
 if __name__ == "__main__":
