@@ -109,7 +109,9 @@ impl Filler {
 
 impl Drop for Filler {
     fn drop(&mut self) {
-        // The file system goes with its processes anyway.
+        // A process that is just being started may hold the file open (fork(2)): what it holds is empty then. And if neither can
+        // be done: the file system goes with its processes anyway.
+        let _ = fs::File::create(&self.0);
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -144,8 +146,10 @@ mod tests {
             let filler = Filler::fill(folder).unwrap();
             let refused = fs::write(folder.join("more"), [0; 8192]).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+            let held_by_another = fs::File::open(folder.join(FILLER)).unwrap();
             drop(filler);
             fs::write(folder.join("more"), [0; 8192]).unwrap();
+            drop(held_by_another);
         });
     }
 }
