@@ -26,9 +26,8 @@ use work::{Host, Work};
 
 /// How often a worker says that it is there.
 const ANNOUNCING: Nanos = Nanos::from_secs(1);
-/// The longest wait for whatever comes next: while it works, short, so that receipts do not wait.
-const TURN: Duration = Duration::from_millis(2);
-const IDLE_TURN: Duration = Duration::from_millis(100);
+/// The longest wait for whatever comes next: below what links wait before they send again.
+const TURN: Nanos = Nanos::from_millis(100);
 /// Bytes that may wait for a coordinator, and for another worker.
 const SPOOL: usize = 64 * 1024 * 1024;
 /// Coordinators at once that are told why this worker does not work for them.
@@ -146,8 +145,7 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn serve(mut self) {
         while !self.options.stop.load(Ordering::Relaxed) && !self.is_idle_for_long() {
-            let patience = if self.work.is_some() { TURN } else { IDLE_TURN };
-            match self.inputs.recv_timeout(patience) {
+            match self.inputs.recv_timeout(self.patience()) {
                 Ok(Input::Arrival(Arrival::Frame(frame, _))) => self.frame(frame),
                 Ok(Input::Arrival(Arrival::Announced(_))) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Input::Reply(reply)) => self.work.iter_mut().for_each(|work| work.reply(reply.clone())),
@@ -163,6 +161,13 @@ impl Worker<'_> {
             work.send(&self.post);
             work.end();
         }
+    }
+
+    /// How long it waits for what comes next. Load threads wake nobody, because that would cost time of theirs.
+    fn patience(&self) -> Duration {
+        let now = monotonic();
+        let next = self.work.as_ref().and_then(Work::next_look).unwrap_or(now + TURN);
+        Duration::from_nanos((next.min(now + TURN) - now).max(Nanos::ZERO).0.unsigned_abs())
     }
 
     /// Whether no run has needed it for as long as it was to wait.

@@ -123,7 +123,7 @@ impl Link {
         Ok(())
     }
 
-    /// The next frame that is to be sent now; `None` where there is none until [`Link::deadline`].
+    /// The next frame that is to be sent now; `None` where there is none yet.
     pub fn next(&mut self, now: Nanos) -> Option<LinkFrame> {
         if self.broken.is_some() {
             return None;
@@ -193,12 +193,6 @@ impl Link {
         self.patience = PATIENCE;
         self.again_at = (self.under_way > 0).then(|| now + PATIENCE);
         Ok(())
-    }
-
-    /// When something is to be sent at the latest, if nothing happens before.
-    pub fn deadline(&self) -> Nanos {
-        let beat = self.last_sent + BEAT;
-        self.again_at.map_or(beat, |again| again.min(beat))
     }
 
     /// Whether the other end was not heard of for as long as a lease.
@@ -352,7 +346,7 @@ mod tests {
         let mut link = Link::new(1, 1024, Nanos::ZERO);
         assert!(link.next(Nanos::ZERO).is_some_and(|frame| frame.piece.is_none()), "it introduces itself");
         assert_eq!(link.next(Nanos::ZERO), None);
-        assert!(link.next(link.deadline()).is_some());
+        assert!(link.next(BEAT - Nanos(1)).is_none() && link.next(BEAT).is_some());
         assert!(!link.is_away(LEASE) && link.is_away(LEASE + Nanos(1)));
         link.take(LinkFrame { run: 1, received: 0, piece: None }, LEASE).unwrap();
         assert!(!link.is_away(LEASE * 2));

@@ -24,6 +24,9 @@ use std::sync::mpsc::Sender;
 
 /// A coordinator that is away for so long does not come back.
 const GONE: Nanos = Nanos::from_secs(30);
+/// Receipts for other workers wait for so long, so that many travel at once. Their times were taken before, and a level does not end
+/// without them.
+const GATHERING: Nanos = Nanos::from_millis(20);
 
 /// What a worker has for a run.
 pub struct Host<'a> {
@@ -60,6 +63,8 @@ pub struct Work {
     components: Option<Components>,
     /// By how much the clock here is ahead of the coordinator's, as the coordinator said last.
     ahead: Nanos,
+    /// When it looked at its load threads last.
+    looked: Nanos,
     /// Whether the coordinator said that the run is over.
     ended: bool,
 }
@@ -157,6 +162,7 @@ impl Work {
             load: None,
             components: None,
             ahead: Nanos::ZERO,
+            looked: Nanos::ZERO,
             ended: false,
         }
     }
@@ -474,10 +480,21 @@ impl Work {
         sent.iter().for_each(|(owner, message)| self.send_to(*owner, message));
     }
 
+    /// When it has to look at its load threads again: for receipts, or because a sample ends.
+    pub fn next_look(&self) -> Option<Nanos> {
+        let load = self.load.as_ref()?;
+        let receipts = self.looked + GATHERING;
+        let sample = load.next_reading().map(|at| at + Nanos(load.clock.epoch()));
+        Some(sample.map_or(receipts, |at| at.min(receipts)))
+    }
+
     /// What is to be done again and again.
     pub fn turn(&mut self, now: Nanos) {
-        self.leave_receipts();
-        self.read_threads();
+        if self.next_look().is_some_and(|next| next <= now) {
+            self.looked = now;
+            self.leave_receipts();
+            self.read_threads();
+        }
         self.look_at_token();
         let died = self.load.as_ref().is_some_and(|load| load.stopped == 0 && load.part.has_died());
         if died {
@@ -567,6 +584,15 @@ impl Load {
         if self.level.as_ref().is_none_or(|level| level.timeline != timeline) {
             self.level = Some(Level { timeline, next_sample: 0, in_hold: false });
             self.halted = None;
+        }
+    }
+
+    /// When what the threads use is to be read next, on the clock of the run.
+    fn next_reading(&self) -> Option<Nanos> {
+        let Level { timeline, next_sample, in_hold } = self.level.as_ref()?;
+        match in_hold {
+            false => Some(timeline.hold_start),
+            true => (*next_sample < timeline.samples).then(|| timeline.sample_end(*next_sample)),
         }
     }
 
