@@ -11,8 +11,8 @@ pub use elsewhere::{Order, Orders};
 pub use part::{LoadPart, Part};
 
 use crate::arrivals::{self, Process};
+use crate::clients::ClientKind;
 use crate::clock::Clock;
-use crate::driver::Client;
 use crate::drivers::RunService;
 use crate::layout::{Layout, Seat};
 use crate::recorder::Timeline;
@@ -20,6 +20,7 @@ use crate::roles::listening::Listening;
 use crate::run_context::RunContext;
 use crate::shard::workload::process_of;
 use crate::shard::{Command, Reply};
+use connecting::{Group, clients_of};
 use part::Started;
 use plimsoll_model::record::{LevelClocks, LevelEnd, LevelStart, Measurement, PopulationEnd};
 use plimsoll_model::samples::pieces_of;
@@ -367,10 +368,8 @@ impl Engine {
         let kept: Vec<u32> = self.plan.shares_of(level).into_iter().map(devices_of).collect();
         for ((plan, shards), keep) in self.populations().zip(&kept) {
             for (seat, shard) in shards {
-                let first = plan.population.first_device;
-                let share = seat.devices.from(first);
-                let owned = (first + keep..first + plan.devices).filter(|&device| share.owns(device));
-                shard.tell(Command::Release(owned.map(Client::Device).collect()))?;
+                let left = clients_of(seat, ClientKind::Devices, &plan.population, *keep..plan.devices);
+                shard.tell(Command::Release(left))?;
             }
         }
         self.await_all(watch, |reply| matches!(reply, Reply::Flushed))?;
@@ -468,9 +467,9 @@ impl Engine {
                 LevelPlan::Devices { devices, .. } => *devices,
                 _ => plan.devices,
             });
-            let clients: Vec<Vec<Client>> = self.devices(counts);
+            let group = Group { kind: ClientKind::Devices, counts: counts.collect() };
             let rate = start.load.connect_rate().unwrap_or(self.plan.load.connect_rate);
-            self.tell_to_connect(&clients, self.now() + self.lead(), rate, false)?;
+            self.tell_to_connect(&group, self.now() + self.lead(), rate, false)?;
         }
         let mut counting = ReceivedBytes { watch, received: 0 };
         let watch: &mut dyn Watch = &mut counting;

@@ -8,6 +8,7 @@
 //! Deliberately absent: knowledge of files, stores, reports and platforms.
 
 pub mod arrivals;
+pub mod clients;
 pub mod clock;
 pub mod closed_loop;
 pub mod content;

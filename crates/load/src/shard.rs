@@ -6,6 +6,7 @@ mod booking;
 mod retries;
 pub(crate) mod workload;
 
+use crate::clients::Clients;
 use crate::content::markers_of;
 use crate::contract::Contract;
 use crate::driver::{Client, Driver, Event, Traffic};
@@ -58,7 +59,7 @@ pub enum Command {
     /// Connect these clients, one every `gap`, beginning at `start`.
     Connect {
         /// Who, in order.
-        clients: Vec<Client>,
+        clients: Clients,
         /// When the first begins.
         start: Nanos,
         /// From one beginning to the next.
@@ -68,7 +69,7 @@ pub enum Command {
         awaited: bool,
     },
     /// Say goodbye to these clients, between levels; answered by `Flushed`.
-    Release(Vec<Client>),
+    Release(Clients),
     /// Run a level.
     Run {
         /// Its timeline.
@@ -93,8 +94,8 @@ pub enum Command {
 /// What a shard answers.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// Another client is ready.
-    ClientReady,
+    /// So many more clients are ready.
+    Ready(u32),
     /// Every client of the last `Connect` is ready.
     AllReady,
     /// A client could not connect during set-up.
@@ -187,13 +188,32 @@ pub struct Shard<D: Driver> {
     at_work: AtWork,
 }
 
-#[derive(Default)]
 struct Connecting {
-    waiting: VecDeque<Client>,
+    /// Who was not tried yet.
+    clients: Clients,
+    /// Who tries again.
+    again: VecDeque<Client>,
     next: Nanos,
     gap: Nanos,
-    pending: usize,
+    pending: u32,
     awaited: bool,
+}
+
+impl Connecting {
+    fn of(clients: Clients, (next, gap): (Nanos, Nanos), awaited: bool) -> Connecting {
+        let pending = if awaited { clients.count() } else { 0 };
+        Connecting { clients, again: VecDeque::new(), next, gap, pending, awaited }
+    }
+
+    fn is_over(&self) -> bool {
+        self.clients.count() == 0 && self.again.is_empty()
+    }
+}
+
+impl Default for Connecting {
+    fn default() -> Connecting {
+        Connecting::of(Clients::NONE, (Nanos::ZERO, Nanos::ZERO), false)
+    }
 }
 
 struct Level {
@@ -310,17 +330,16 @@ impl<D: Driver> Shard<D> {
     pub fn apply(&mut self, command: Command) {
         match command {
             Command::Connect { clients, start, gap, awaited } => {
-                let pending = if awaited { clients.len() } else { 0 };
-                self.connecting = Connecting { waiting: clients.into(), next: start, gap, pending, awaited };
+                self.connecting = Connecting::of(clients, (start, gap), awaited);
                 self.retries = Retries::default();
-                if awaited && pending == 0 {
+                if awaited && self.connecting.pending == 0 {
                     self.reply(Reply::AllReady);
                 }
             }
-            Command::Release(clients) => {
+            Command::Release(mut clients) => {
                 // Those still waiting for their turn are not wanted any more either.
                 self.connecting = Connecting::default();
-                for client in clients {
+                while let Some(client) = clients.take_first() {
                     let connected = u32::from(self.driver.release(client));
                     self.connected = self.connected.saturating_sub(connected);
                     self.outages.forget(client);
@@ -403,13 +422,15 @@ impl<D: Driver> Shard<D> {
         let mut begun = 0;
         while let Some(client) = self.retries.due(now) {
             // Those who try again keep to the rate, too.
-            if self.connecting.waiting.is_empty() {
+            if self.connecting.is_over() {
                 self.connecting.next = self.connecting.next.max(now);
             }
-            self.connecting.waiting.push_back(client);
+            self.connecting.again.push_back(client);
         }
-        while begun < BATCH && !self.connecting.waiting.is_empty() && self.connecting.next <= now {
-            let Some(client) = self.connecting.waiting.pop_front() else { return };
+        while begun < BATCH && self.connecting.next <= now {
+            let connecting = &mut self.connecting;
+            let next = connecting.clients.take_first().or_else(|| connecting.again.pop_front());
+            let Some(client) = next else { return };
             if self.driver.connect(client) {
                 if !self.connecting.awaited {
                     let here = self.here();
@@ -505,7 +526,7 @@ impl<D: Driver> Shard<D> {
     fn next_deadline(&mut self, now: Nanos) -> Nanos {
         let mut deadline = (now + PATIENCE).min(self.retries.next());
         deadline = deadline.min(self.attempts.as_ref().map_or(Nanos::MAX, Attempts::next));
-        if !self.connecting.waiting.is_empty() {
+        if !self.connecting.is_over() {
             deadline = deadline.min(self.connecting.next);
         }
         if let Some(level) = &mut self.level {

@@ -3,6 +3,8 @@
 //! Numbers are dealt by what they leave when divided by [`BLOCKS`], so a thread owns whole blocks of a population whatever
 //! the number of threads, and an arrival process that is made of such blocks can be divided without being walked twice.
 
+use std::ops::Range;
+
 /// Blocks that a population is dealt in; a power of two.
 pub const BLOCKS: u32 = 1024;
 
@@ -84,6 +86,12 @@ impl Share {
         (0..self.count(total)).map(move |slot| self.number(slot))
     }
 
+    /// The places of the owned numbers in a range of the population's numbers; the place after the last one, where there are none.
+    pub fn slots(self, numbers: Range<u32>) -> Range<u32> {
+        let below = |number: u32| self.count(number.saturating_sub(self.first));
+        below(numbers.start)..below(numbers.end)
+    }
+
     /// Numbers of this share's part of so many queriers in all, which is one at least.
     pub fn queriers(self, all: u32) -> impl Iterator<Item = u32> {
         (0..all.div_ceil(self.of.max(1)).max(1)).map(move |slot| self.number(slot))
@@ -129,6 +137,21 @@ mod tests {
                     }
                 }
                 assert!(owned.iter().all(|&owners| owners == 1), "{total} over {of}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_owned_numbers_of_a_range_are_consecutive_places() {
+        for of in [1, 2, 7, 1024, 2000] {
+            for (from, to) in [(0, 0), (0, 5000), (3, 4), (1000, 3000), (2048, 2049), (7, 5)] {
+                for index in [0, 1, of - 1] {
+                    let share = Share { index, of, first: 20 };
+                    let slots = share.slots(from + 20..to + 20);
+                    let numbers: Vec<u32> = slots.map(|slot| share.number(slot)).collect();
+                    let owned: Vec<u32> = (from + 20..to + 20).filter(|&number| share.owns(number)).collect();
+                    assert_eq!(numbers, owned, "{share:?}, {from} to {to}");
+                }
             }
         }
     }

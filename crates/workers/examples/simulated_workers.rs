@@ -188,8 +188,11 @@ impl Simulated {
         let shard = self.shards.entry(number).or_default();
         match command {
             Command::Connect { clients, awaited, .. } => {
-                shard.connected += clients.len() as u32;
-                clients.iter().for_each(|_| self.reply(Reply::ClientReady));
+                let count = clients.count();
+                shard.connected += count;
+                if count > 0 {
+                    self.reply(Reply::Ready(count));
+                }
                 if awaited {
                     self.reply(Reply::AllReady);
                 }

@@ -2,12 +2,13 @@
 
 use crate::bytes::{Malformed, Reader, put_bytes, put_json};
 use crate::frame::ProcessId;
-use plimsoll_load::driver::Client;
+use plimsoll_load::clients::{ClientKind, Clients};
 use plimsoll_load::engine::{Addresses, Order, Part};
 use plimsoll_load::layout::{Layout, Stand};
 use plimsoll_load::ledger::Delivery;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply};
+use plimsoll_load::share::Share;
 use plimsoll_model::record::{ComponentUsage, DeathRecord, Gauge, SamplePart};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos, RunId};
 use plimsoll_scenario::plan::LevelPlan;
@@ -258,7 +259,7 @@ mod order {
 
 /// What a reply begins with.
 mod reply {
-    pub const CLIENT_READY: u8 = 1;
+    pub const READY: u8 = 1;
     pub const ALL_READY: u8 = 2;
     pub const CONNECT_FAILED: u8 = 3;
     pub const CONNECT_REPEATED: u8 = 4;
@@ -379,28 +380,24 @@ fn delivery(reader: &mut Reader<'_>) -> Result<Delivery, Malformed> {
     Ok(Delivery { device, sequence, subscriber, content, at: Nanos(reader.i64()?) })
 }
 
-/// Bytes of a client.
-const CLIENT: usize = 5;
-
-fn put_clients(out: &mut Vec<u8>, clients: &[Client]) {
-    out.extend((clients.len() as u32).to_le_bytes());
-    for client in clients {
-        let (kind, number) = match *client {
-            Client::Device(number) => (0, number),
-            Client::Subscriber(number) => (1, number),
-        };
-        out.push(kind);
+fn put_clients(out: &mut Vec<u8>, &Clients { kind, share, from, to }: &Clients) {
+    out.push(match kind {
+        ClientKind::Devices => 0,
+        ClientKind::Subscribers => 1,
+    });
+    for number in [share.index, share.of, share.first, from, to] {
         out.extend(number.to_le_bytes());
     }
 }
 
-fn clients(reader: &mut Reader<'_>) -> Result<Vec<Client>, Malformed> {
-    let client = |reader: &mut Reader<'_>| match (reader.u8()?, reader.u32()?) {
-        (0, number) => Ok(Client::Device(number)),
-        (1, number) => Ok(Client::Subscriber(number)),
-        _ => Err(Malformed),
+fn clients(reader: &mut Reader<'_>) -> Result<Clients, Malformed> {
+    let kind = match reader.u8()? {
+        0 => ClientKind::Devices,
+        1 => ClientKind::Subscribers,
+        _ => return Err(Malformed),
     };
-    (0..reader.count(CLIENT)?).map(|_| client(reader)).collect()
+    let share = Share { index: reader.u32()?, of: reader.u32()?, first: reader.u32()? };
+    Ok(Clients { kind, share, from: reader.u32()?, to: reader.u32()? })
 }
 
 fn put_command(out: &mut Vec<u8>, command: &Command) {
@@ -528,7 +525,10 @@ fn level(reader: &mut Reader<'_>) -> Result<LevelPlan, Malformed> {
 
 fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
     match reply {
-        Reply::ClientReady => out.push(reply::CLIENT_READY),
+        Reply::Ready(count) => {
+            out.push(reply::READY);
+            out.extend(count.to_le_bytes());
+        }
         Reply::AllReady => out.push(reply::ALL_READY),
         Reply::ConnectFailed { reason, tried_again } => {
             put(out, reply::CONNECT_FAILED, &(reason, tried_again))
@@ -553,7 +553,7 @@ fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
 
 fn read_reply(reader: &mut Reader<'_>) -> Result<Reply, Malformed> {
     Ok(match reader.u8()? {
-        reply::CLIENT_READY => Reply::ClientReady,
+        reply::READY => Reply::Ready(reader.u32()?),
         reply::ALL_READY => Reply::AllReady,
         reply::CONNECT_FAILED => {
             let (reason, tried_again) = reader.json()?;
@@ -666,12 +666,13 @@ mod tests {
             samples: 30,
             cut: Some(Nanos(77)),
         };
-        let clients = vec![Client::Device(0), Client::Subscriber(u32::MAX)];
+        let share = Share { index: 3, of: 7, first: 11 };
+        let clients = Clients { kind: ClientKind::Subscribers, share, from: 13, to: u32::MAX };
         let end =
             LevelEnd { index: 2, connected: 4, incident: Some("a \"word\"".into()), ..LevelEnd::default() };
         let commands = [
-            Command::Connect { clients: clients.clone(), start: Nanos(4), gap: Nanos(5), awaited: true },
-            Command::Release(clients),
+            Command::Connect { clients, start: Nanos(4), gap: Nanos(5), awaited: true },
+            Command::Release(Clients { kind: ClientKind::Devices, ..clients }),
             Command::Run {
                 timeline,
                 level: LevelPlan::Rate(0.1 + 0.2),
@@ -690,7 +691,7 @@ mod tests {
             Command::Stop,
         ];
         let replies = [
-            Reply::ClientReady,
+            Reply::Ready(5),
             Reply::AllReady,
             Reply::ConnectFailed { reason: "no".into(), tried_again: true },
             Reply::ConnectRepeated("again".into()),

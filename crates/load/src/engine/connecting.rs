@@ -1,11 +1,12 @@
 //! How the clients connect: subscribers before devices, at the scenario's rate.
 
 use super::{Engine, EngineError, Watch};
-use crate::driver::Client;
+use crate::clients::{ClientKind, Clients};
 use crate::layout::Seat;
 use crate::shard::{CONNECT_PATIENCE, Command, Reply};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{Plan, PopulationPlan};
+use std::ops::Range;
 use std::sync::Arc;
 
 impl Engine {
@@ -30,7 +31,7 @@ impl Engine {
         let subscribers = self.subscribers(|plan| !(are_ready && is_notified(plan)));
         let in_levels = self.plan.load.connects_in_levels();
         let counts = self.plans.iter().map(|plan| if in_levels { 0 } else { plan.devices });
-        let devices = self.devices(counts);
+        let devices = Group { kind: ClientKind::Devices, counts: counts.collect() };
         let outcome = self.connect_in_turn(&[subscribers, devices], watch);
         // After a failure no level follows: what the goodbyes still bring belongs to the set-up too.
         self.in_set_up = outcome.is_err();
@@ -38,23 +39,9 @@ impl Engine {
     }
 
     /// The subscribers of each such population; none of the others.
-    fn subscribers(&self, wanted: impl Fn(&Plan) -> bool) -> Vec<Vec<Client>> {
-        let of = |plan: &Arc<Plan>| {
-            let first = plan.population.first_subscriber;
-            let count = if wanted(plan) { plan.own_subscribers() } else { 0 };
-            (first..first + count).map(Client::Subscriber).collect()
-        };
-        self.plans.iter().map(of).collect()
-    }
-
-    /// The first so many devices of each population; none of one that is not counted.
-    pub(super) fn devices(&self, counts: impl IntoIterator<Item = u32>) -> Vec<Vec<Client>> {
-        let counts = counts.into_iter().chain(std::iter::repeat(0));
-        let of = |(plan, count): (&Arc<Plan>, u32)| {
-            let first = plan.population.first_device;
-            (first..first + count).map(Client::Device).collect()
-        };
-        self.plans.iter().zip(counts).map(of).collect()
+    fn subscribers(&self, wanted: impl Fn(&Plan) -> bool) -> Group {
+        let count = |plan: &Arc<Plan>| if wanted(plan) { plan.own_subscribers() } else { 0 };
+        Group { kind: ClientKind::Subscribers, counts: self.plans.iter().map(count).collect() }
     }
 
     /// Waits until what the shards share says that clients may begin.
@@ -76,33 +63,32 @@ impl Engine {
 
     fn connect_in_turn(
         &mut self,
-        groups: &[Vec<Vec<Client>>],
+        groups: &[Group],
         watch: &mut dyn Watch,
     ) -> Result<(), EngineError> {
-        let wanted = groups.iter().flatten().map(Vec::len).sum::<usize>() as u64;
+        let wanted = groups.iter().map(Group::count).sum();
         let mut ready = 0;
-        let outcome =
-            groups.iter().try_for_each(|clients| self.connect_all(clients, wanted, &mut ready, watch));
+        let outcome = groups.iter().try_for_each(|group| self.connect_all(group, wanted, &mut ready, watch));
         self.tell_all_and_await(&Command::Flush, watch, |reply| matches!(reply, Reply::Flushed))?;
         outcome
     }
 
     fn connect_all(
         &mut self,
-        clients: &[Vec<Client>],
+        group: &Group,
         wanted: u64,
         ready: &mut u64,
         watch: &mut dyn Watch,
     ) -> Result<(), EngineError> {
         let of = self.shards.len();
-        self.tell_to_connect(clients, self.now(), self.plan.load.connect_rate, true)?;
+        self.tell_to_connect(group, self.now(), self.plan.load.connect_rate, true)?;
         let mut shards_ready = 0;
         while shards_ready < of {
             self.check_workers()?;
             match self.next(watch)? {
                 Some(Reply::AllReady) => shards_ready += 1,
-                Some(Reply::ClientReady) => {
-                    *ready += 1;
+                Some(Reply::Ready(more)) => {
+                    *ready += u64::from(more);
                     if !watch.connected(*ready, wanted) {
                         return Err(EngineError::Interrupted);
                     }
@@ -136,24 +122,24 @@ impl Engine {
     /// Tells the clients of each population to connect, so many a second of all together.
     pub(super) fn tell_to_connect(
         &self,
-        clients: &[Vec<Client>],
+        group: &Group,
         start: Nanos,
         rate: f64,
         awaited: bool,
     ) -> Result<(), EngineError> {
-        let all = clients.iter().map(Vec::len).sum::<usize>();
-        for ((plan, shards), clients) in self.populations().zip(clients) {
+        let all = group.count();
+        for ((plan, shards), &count) in self.populations().zip(&group.counts) {
             // Populations connect side by side, each with its part of the rate.
-            let part = if clients.len() == all { 1.0 } else { clients.len() as f64 / all as f64 };
-            let seats: Vec<&Seat> = shards.iter().map(|(seat, _)| *seat).collect();
-            let dealt = dealt(clients, &seats, &plan.population);
+            let part = if u64::from(count) == all { 1.0 } else { f64::from(count) / all as f64 };
+            let own = |seat: &Seat| clients_of(seat, group.kind, &plan.population, 0..count);
             // Shards that have some take turns, so that the population connects evenly.
-            let of = dealt.iter().filter(|own| !own.is_empty()).count().max(1) as i64;
+            let of = shards.iter().filter(|(seat, _)| own(seat).count() > 0).count().max(1) as i64;
             let gap = Nanos::from_secs_f64(of as f64 / (rate * part));
             let mut turn = 0;
-            for ((_, shard), clients) in shards.into_iter().zip(dealt) {
+            for (seat, shard) in shards {
+                let clients = own(seat);
                 let start = start + Nanos(gap.0.saturating_mul(turn) / of);
-                turn += i64::from(!clients.is_empty());
+                turn += i64::from(clients.count() > 0);
                 shard.tell(Command::Connect { clients, start, gap, awaited })?;
             }
         }
@@ -166,33 +152,52 @@ fn is_notified(plan: &Plan) -> bool {
     plan.platform.roles.notified.is_some()
 }
 
-/// The clients of each shard of a population, in their order.
-fn dealt(clients: &[Client], seats: &[&Seat], population: &PopulationPlan) -> Vec<Vec<Client>> {
-    let owns = |seat: &Seat, client: &Client| match *client {
-        Client::Device(number) => seat.devices.from(population.first_device).owns(number),
-        Client::Subscriber(number) => seat.subscribers.from(population.first_subscriber).owns(number),
+/// Clients that connect together.
+pub(super) struct Group {
+    pub(super) kind: ClientKind,
+    /// Of each population, how many of its first ones.
+    pub(super) counts: Vec<u32>,
+}
+
+impl Group {
+    fn count(&self) -> u64 {
+        self.counts.iter().map(|count| u64::from(*count)).sum()
+    }
+}
+
+/// What a load thread has of the clients of a population; their numbers are counted from its first one.
+pub(super) fn clients_of(
+    seat: &Seat,
+    kind: ClientKind,
+    population: &PopulationPlan,
+    numbers: Range<u32>,
+) -> Clients {
+    let (share, first) = match kind {
+        ClientKind::Devices => (seat.devices, population.first_device),
+        ClientKind::Subscribers => (seat.subscribers, population.first_subscriber),
     };
-    let of_shard = |&seat: &&Seat| clients.iter().copied().filter(|client| owns(seat, client)).collect();
-    seats.iter().map(of_shard).collect()
+    Clients { kind, share: share.from(first), from: first + numbers.start, to: first + numbers.end }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Client;
     use crate::layout::Layout;
 
     #[test]
     fn each_client_is_connected_by_the_shard_that_owns_it() {
-        let clients: Vec<Client> =
-            (0..1500).map(Client::Device).chain((0..1100).map(Client::Subscriber)).collect();
         let layout = Layout::of_one_process(1, 3);
-        let seats: Vec<&Seat> = layout.seats(0).iter().collect();
-        let dealt = dealt(&clients, &seats, &PopulationPlan::default());
-        assert_eq!(dealt.iter().map(Vec::len).sum::<usize>(), clients.len());
-        assert!(
-            dealt[0].contains(&Client::Device(1024)),
-            "1024 modulo 1024 is 0, whatever it leaves modulo 3"
-        );
-        assert!(dealt[0].contains(&Client::Subscriber(1024)) && !dealt[1].contains(&Client::Device(1024)));
+        let population = PopulationPlan { first_device: 7, ..PopulationPlan::default() };
+        for (kind, number, count) in [(ClientKind::Devices, 1024 + 7, 1500), (ClientKind::Subscribers, 1024, 1100)] {
+            let dealt: Vec<Vec<Client>> = (layout.seats(0).iter())
+                .map(|seat| clients_of(seat, kind, &population, 0..count))
+                .map(|mut clients| std::iter::from_fn(|| clients.take_first()).collect())
+                .collect();
+            assert_eq!(dealt.iter().map(Vec::len).sum::<usize>(), count as usize);
+            let one = kind.client(number);
+            assert!(dealt[0].contains(&one), "1024 modulo 1024 is 0, whatever it leaves modulo 3");
+            assert!(!dealt[1].contains(&one));
+        }
     }
 }

@@ -141,7 +141,7 @@ impl<D: Driver> Shard<D> {
                 self.recorder.time(now, Metric::ConnectTime, took);
                 if self.connecting.pending > 0 {
                     self.connecting.pending -= 1;
-                    self.reply(Reply::ClientReady);
+                    self.reply(Reply::Ready(1));
                     if self.connecting.pending == 0 {
                         self.reply(Reply::AllReady);
                     }

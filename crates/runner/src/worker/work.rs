@@ -125,6 +125,8 @@ struct Load {
     /// What came from other workers since the level began, by worker and population.
     crossed: BTreeMap<(ProcessId, u16), u64>,
     stopped: usize,
+    /// Clients that are ready since the coordinator heard of it last.
+    ready: u32,
     level: Option<Level>,
     /// Where the load of the level was stopped here: what its shards replied when they were closed, and how many of these replies the
     /// coordinator wants.
@@ -362,6 +364,7 @@ impl Work {
             held_back: 0,
             crossed: BTreeMap::new(),
             stopped: 0,
+            ready: 0,
             level: None,
             halted: None,
         });
@@ -401,6 +404,11 @@ impl Work {
 
     /// A reply of a load thread.
     pub fn reply(&mut self, reply: Reply) {
+        if let (Reply::Ready(count), Some(load)) = (&reply, &mut self.load) {
+            load.ready += count;
+            return;
+        }
+        self.tell_ready();
         let Some(load) = &mut self.load else { return };
         match (reply, &mut load.halted) {
             (Reply::PassedOn, _) => {
@@ -420,6 +428,14 @@ impl Work {
                 self.give_closed();
             }
             (reply, _) => self.tell(&Message::Reply(reply)),
+        }
+    }
+
+    /// Tells how many clients have become ready, many at once.
+    fn tell_ready(&mut self) {
+        let ready = self.load.as_mut().map_or(0, |load| std::mem::take(&mut load.ready));
+        if ready > 0 {
+            self.tell(&Message::Reply(Reply::Ready(ready)));
         }
     }
 
@@ -492,6 +508,7 @@ impl Work {
     pub fn turn(&mut self, now: Nanos) {
         if self.next_look().is_some_and(|next| next <= now) {
             self.looked = now;
+            self.tell_ready();
             self.leave_receipts();
             self.read_threads();
         }
