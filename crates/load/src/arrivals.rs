@@ -285,10 +285,9 @@ mod tests {
 
     #[test]
     fn any_number_of_threads_sees_the_same_due_times() {
-        for (per, devices) in [ArrivalsPer::Population, ArrivalsPer::Device]
-            .map(|per| [(per, 7), (per, 5000), (per, 70_000)])
-            .concat()
-        {
+        let of = |per| [(per, 7), (per, 5000), (per, 70_000)];
+        let lanes = (ArrivalsPer::Population, DEVICES_OF_BLOCK * BLOCKS + 5);
+        for (per, devices) in [of(ArrivalsPer::Population), of(ArrivalsPer::Device)].concat().into_iter().chain([lanes]) {
             for gaps in GAPS {
                 let process = Process { devices, ..process(gaps, per) };
                 let mut whole: Vec<_> = Arrivals::new(process, Share::WHOLE, END).collect();
@@ -307,8 +306,8 @@ mod tests {
     #[test]
     fn a_thread_of_many_walks_its_own_part_of_a_poisson_process() {
         let process =
-            Process { devices: 100_000, ..process(InterArrival::Exponential, ArrivalsPer::Population) };
-        for of in [1, 3, 24, 64] {
+            Process { devices: 2_000_000, ..process(InterArrival::Exponential, ArrivalsPer::Population) };
+        for of in [1, 3, 24, 1000] {
             let walked = (0..of).map(|index| owned_lanes(&process, Share { index, of, first: 0 }, END).len());
             assert_eq!(walked.sum::<usize>(), BLOCKS as usize, "lanes walked by {of} threads together");
         }

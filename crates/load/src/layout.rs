@@ -183,6 +183,7 @@ fn seats(stands: &[Stand]) -> Vec<Seat> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::share::BLOCKS;
 
     fn stand(devices: u32, subscribers: u32, queriers: u32) -> Stand {
         Stand { devices, subscribers, queriers }
@@ -206,7 +207,7 @@ mod tests {
             assert_eq!(dealt(layout.seats(population), |seat| seat.subscribers, 2), [1, 1, 0]);
         }
         assert_eq!(layout.owner(1, 1), Some(4));
-        assert_eq!(layout.owner(1, 1024), Some(3), "1024 modulo 1024 is 0");
+        assert_eq!(layout.owner(1, BLOCKS), Some(3), "what BLOCKS leaves modulo BLOCKS is 0");
         assert_eq!(layout.owner(2, 0), None);
     }
 

@@ -5,8 +5,9 @@
 
 use std::ops::Range;
 
-/// Blocks that a population is dealt in; a power of two.
-pub const BLOCKS: u32 = 1024;
+/// Blocks that a population is dealt in; a power of two. Load threads beyond so many would have nothing of it, and among a tenth of
+/// them, none has a tenth more than another.
+pub const BLOCKS: u32 = 16_384;
 
 /// What a load thread owns of a population: the numbers whose block leaves `index` when divided by `of`. Blocks are counted from the
 /// population's first number.
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn every_number_has_one_owner_and_a_place_of_its_own() {
         for of in [1, 2, 3, 7, 64, 2000] {
-            for total in [0, 1, 5, 1023, 1024, 1025, 5000] {
+            for total in [0, 1, 5, BLOCKS - 1, BLOCKS, BLOCKS + 1, 2 * BLOCKS + 5000] {
                 let mut owned = vec![0; total as usize];
                 for index in 0..of {
                     let share = Share { index, of, first: 0 };
@@ -143,8 +144,9 @@ mod tests {
 
     #[test]
     fn the_owned_numbers_of_a_range_are_consecutive_places() {
-        for of in [1, 2, 7, 1024, 2000] {
-            for (from, to) in [(0, 0), (0, 5000), (3, 4), (1000, 3000), (2048, 2049), (7, 5)] {
+        for of in [1, 2, 7, 1000, BLOCKS, 20_000] {
+            let ranges = [(0, 0), (0, 5000), (3, 4), (7, 5), (BLOCKS - 9, 2 * BLOCKS + 9), (BLOCKS, BLOCKS + 1)];
+            for (from, to) in ranges {
                 for index in [0, 1, of - 1] {
                     let share = Share { index, of, first: 20 };
                     let slots = share.slots(from + 20..to + 20);
@@ -175,7 +177,7 @@ mod tests {
 
     #[test]
     fn shares_differ_by_a_block_at_most() {
-        for of in [2, 3, 24, 64] {
+        for of in [2, 3, 24, 64, 1000] {
             let counts: Vec<u32> =
                 (0..of).map(|index| Share { index, of, first: 0 }.count(100 * BLOCKS)).collect();
             let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());

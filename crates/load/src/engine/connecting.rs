@@ -183,20 +183,23 @@ pub(super) fn clients_of(
 mod tests {
     use super::*;
     use crate::driver::Client;
+    use crate::share::BLOCKS;
     use crate::layout::Layout;
 
     #[test]
     fn each_client_is_connected_by_the_shard_that_owns_it() {
         let layout = Layout::of_one_process(1, 3);
         let population = PopulationPlan { first_device: 7, ..PopulationPlan::default() };
-        for (kind, number, count) in [(ClientKind::Devices, 1024 + 7, 1500), (ClientKind::Subscribers, 1024, 1100)] {
+        for (kind, number, count) in
+            [(ClientKind::Devices, BLOCKS + 7, BLOCKS + 500), (ClientKind::Subscribers, BLOCKS, BLOCKS + 100)]
+        {
             let dealt: Vec<Vec<Client>> = (layout.seats(0).iter())
                 .map(|seat| clients_of(seat, kind, &population, 0..count))
                 .map(|mut clients| std::iter::from_fn(|| clients.take_first()).collect())
                 .collect();
             assert_eq!(dealt.iter().map(Vec::len).sum::<usize>(), count as usize);
             let one = kind.client(number);
-            assert!(dealt[0].contains(&one), "1024 modulo 1024 is 0, whatever it leaves modulo 3");
+            assert!(dealt[0].contains(&one), "what BLOCKS leaves modulo BLOCKS is 0, whatever it leaves modulo 3");
             assert!(!dealt[1].contains(&one));
         }
     }
