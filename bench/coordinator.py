@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """How many workers a coordinator holds: simulated ones speak the real protocol to it over a real NATS server.
 
-    bench/coordinator.py [--workers 100,500,1000,2000] [--levels N] [--messages M]
+    bench/coordinator.py [--workers 100,500,1000,2000] [--levels N] [--messages M | --devices D --rate R]
 
 Each simulated worker has a connection of its own to the server, one load thread, ten devices, and M messages in each sample of a
-second, whose histograms it sends. The coordinator has a processor, all others have the other one. Prints a table: processor time of
+second, whose histograms it sends. With `--devices`, all of them have so many devices, and their messages are those that are due at
+R/s: Poisson arrivals, computed as load threads do. What came of them must then be the same as of one thread, to the message. The coordinator has a processor, all others have the other one. Prints a table: processor time of
 the coordinator in a level, its largest memory, the time from the start of the run to its first level, the bytes of a level in both
 directions (without frames and the server's own protocol), and what became of the levels. Exit code 1 where the coordinator of 100
-workers or fewer takes more than 0.1 of a processor.
+workers or fewer takes more than 0.1 of a processor, or where what was due differs.
 
 Before: `cargo build --release -p plimsoll-cli`, `cargo build --release -p plimsoll-workers --example simulated_workers`,
 `source scripts/peers`. Nothing else should run meanwhile.
@@ -23,15 +24,19 @@ HOLD = 10
 MOST_OF_COORDINATOR, MOST_WORKERS = 0.1, 100
 
 
-def scenario(broker, workers, levels, messages):
+SEED = 7
+
+
+def scenario(broker, workers, options):
+    rate = options.rate if options.devices else options.messages * workers
     return json.dumps({
         "name": "coordinator",
         "platform": {"profile": "existing", "address": f"mqtt://127.0.0.1:{broker}"},
-        "population": {"devices": 10 * workers},
-        "seed": 7,
+        "population": {"devices": options.devices or 10 * workers},
+        "seed": SEED,
         "mqtt": {"qos": 1},
         "load": {
-            "levels": [messages * workers] * levels, "connect_rate": 100_000, "warm_up": "1s", "hold": f"{HOLD}s", "samples": HOLD,
+            "arrivals": "poisson", "levels": [rate] * options.levels, "connect_rate": 100_000, "warm_up": "1s", "hold": f"{HOLD}s", "samples": HOLD,
             "drain": "1s", "again": "0s",
         },
     })
@@ -64,10 +69,11 @@ def tried(workers, options):
             processes.serve(["nats-server", "-a", "127.0.0.1", "-p", str(port)], port, OTHERS)
             url = f"nats://127.0.0.1:{port}"
             at = lambda: os.sched_setaffinity(0, OTHERS)
-            simulated = subprocess.Popen([SIMULATED, url, str(workers), str(options.messages)], stdout=subprocess.PIPE, preexec_fn=at)
+            what = ["due", str(options.devices), str(SEED)] if options.devices else [str(options.messages)]
+            simulated = subprocess.Popen([SIMULATED, url, str(workers), *what], stdout=subprocess.PIPE, preexec_fn=at)
             processes.all.append(simulated)
             with open(f"{work}/scenario.yaml", "w") as file:
-                file.write(scenario(broker, workers, options.levels, options.messages))
+                file.write(scenario(broker, workers, options))
             command = [bench.PLIMSOLL, "run", "scenario.yaml", "--quiet", "--no-report", "--store", "runs.db", "--summary-json", "summary.json"]
             at = lambda: os.sched_setaffinity(0, COORDINATOR)
             began = time.monotonic()
@@ -83,6 +89,11 @@ def tried(workers, options):
             except OSError:
                 return {"workers": workers, "said": said[-400:]}
             took = json.loads(simulated.communicate(timeout=60)[0])
+            if took["due"] != took["due_of_one"]:
+                sys.exit(f"what was due differs: {took}")
+            sent = sum(level["sent"] for level in summary["levels"])
+            if options.devices and sent != took["due"][0]:
+                sys.exit(f"{sent} messages were merged, and {took['due'][0]} were due")
             # The last levels are the last seconds before the end: what is used in them is that of levels alone.
             of_levels = options.levels * (HOLD + 2)
             end = seen[-1][0] - 2
@@ -106,6 +117,8 @@ def main():
     options.add_argument("--workers", default="100,500,1000,2000")
     options.add_argument("--levels", type=int, default=2)
     options.add_argument("--messages", type=int, default=100)
+    options.add_argument("--devices", type=int, default=0)
+    options.add_argument("--rate", type=int, default=1000)
     options = options.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-/// Blocks that a population is dealt in; a power of two. Load threads beyond so many would have nothing of it, and among a tenth of
-/// them, none has a tenth more than another.
+/// Blocks that a population is dealt in; a power of two. Load threads beyond so many would have nothing of it, and the parts
+/// of a tenth as many differ by a tenth at most.
 pub const BLOCKS: u32 = 16_384;
 
 /// What a load thread owns of a population: the numbers whose block leaves `index` when divided by `of`. Blocks are counted from the

@@ -2,20 +2,28 @@
 //! that all was sent and acknowledged. So one machine can try how many workers a coordinator holds (`bench/coordinator.py`).
 //!
 //!     simulated_workers nats://127.0.0.1:4222 2000 100
+//!     simulated_workers nats://127.0.0.1:4222 1000 due 200000000 7
 //!
-//! The numbers are those of workers, and of messages of each in a sample. They end with their first run, and print what it took.
+//! The numbers are those of workers, and of messages of each in a sample. `due` computes when which device is to send instead, as load
+//! threads do, of so many devices in all and with that seed; arrivals are Poisson. The workers end with their first run, and print
+//! what it took, and with `due` also how many messages were due and a sum over all of them, both of the workers and of one thread.
 
+use plimsoll_load::arrivals::{Arrival as Due, Arrivals, Process};
 use plimsoll_load::clock::monotonic;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply};
+use plimsoll_load::share::Share;
 use plimsoll_model::record::{LevelEnd, SamplePart, ThreadUsage};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
+use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan};
+use plimsoll_stats::distribution::InterArrival;
 use plimsoll_workers::announcement::Announcement;
 use plimsoll_workers::frame::{Body, Frame, LinkFrame, ProcessId};
 use plimsoll_workers::link::Link;
 use plimsoll_workers::message::{Message, Prepared};
 use plimsoll_workers::post::{Arrival, Post, Server};
 use std::collections::BTreeMap;
+use std::iter::Peekable;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -28,10 +36,15 @@ const ANNOUNCING: Nanos = Nanos::from_secs(1);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [url, workers, messages] = arguments.as_slice() else {
-        return refused("URL, workers and messages are wanted");
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (url, workers, messages) = match arguments.as_slice() {
+        [url, workers, "due", devices, seed] => {
+            (url, workers, devices.parse().ok().zip(seed.parse().ok()).map(|(devices, seed)| Messages::Due { devices, seed }))
+        }
+        [url, workers, messages] => (url, workers, messages.parse().ok().map(Messages::InSample)),
+        _ => return refused("URL, workers and messages are wanted"),
     };
-    let (Ok(workers), Ok(messages)) = (workers.parse(), messages.parse()) else {
+    let (Ok(workers), Some(messages)) = (workers.parse(), messages) else {
         return refused("numbers are wanted");
     };
     match simulate(url, workers, messages) {
@@ -48,8 +61,49 @@ fn refused(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Which messages are sent.
+#[derive(Clone, Copy)]
+enum Messages {
+    /// So many of each load thread in a sample.
+    InSample(u64),
+    /// Those that are due, of so many devices and with that seed.
+    Due { devices: u32, seed: u64 },
+}
+
+impl Messages {
+    /// When messages of a level are due, of what a load thread has; `None` where that is not asked.
+    fn due(self, share: Share, timeline: Timeline, level: LevelPlan) -> Option<Arrivals> {
+        let (Messages::Due { devices, seed }, LevelPlan::Rate(rate)) = (self, level) else { return None };
+        let (gaps, per) = (InterArrival::Exponential, ArrivalsPer::Population);
+        let process = Process { gaps, per, rate, devices, seed, level: timeline.level };
+        Some(Arrivals::new(process, share, timeline.hold_end - timeline.start))
+    }
+}
+
+/// Messages that were due in holds: how many, and a sum over all of them, in which their order does not matter.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Total {
+    count: u64,
+    sum: u64,
+}
+
+impl Total {
+    fn add(&mut self, level: u16, Due { due, device }: Due) {
+        let mixed = [u64::from(level), due.0 as u64, u64::from(device.0)].into_iter().fold(0_u64, |mixed, part| {
+            let mixed = (mixed ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            mixed ^ (mixed >> 29)
+        });
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(mixed);
+    }
+
+    fn plus(self, other: Total) -> Total {
+        Total { count: self.count + other.count, sum: self.sum.wrapping_add(other.sum) }
+    }
+}
+
 /// Has so many workers until all of them had a run.
-fn simulate(url: &str, workers: usize, messages: u64) -> Result<String, plimsoll_workers::post::PostError> {
+fn simulate(url: &str, workers: usize, messages: Messages) -> Result<String, plimsoll_workers::post::PostError> {
     let server = Server { url: url.to_owned(), ..Server::default() };
     let (arrive, arrivals) = channel();
     let mut all = Vec::with_capacity(workers);
@@ -82,12 +136,25 @@ fn run(all: &mut [Simulated], arrivals: &Receiver<(usize, Arrival)>) -> String {
     // What was said last is to arrive.
     std::thread::sleep(Duration::from_secs(1));
     let sum = |of: fn(&Simulated) -> u64| all.iter().map(of).sum::<u64>();
+    let due = all.iter().fold(Total::default(), |total, worker| total.plus(worker.due));
+    // Every level went to the first worker, too.
+    let levels: Vec<(Timeline, LevelPlan)> = all.first().map(|worker| worker.levels.clone()).unwrap_or_default();
+    let mut of_one = Total::default();
+    for (timeline, level) in &levels {
+        let messages = all.first().and_then(|worker| worker.messages.due(Share::WHOLE, *timeline, *level));
+        let warm_up = timeline.hold_start - timeline.start;
+        messages.into_iter().flatten().filter(|message| message.due >= warm_up).for_each(|message| of_one.add(timeline.level, message));
+    }
     format!(
-        "{{\"workers\": {}, \"bytes_up\": {}, \"bytes_down\": {}, \"levels\": {}}}",
+        "{{\"workers\": {}, \"bytes_up\": {}, \"bytes_down\": {}, \"levels\": {}, \"due\": [{}, {}], \"due_of_one\": [{}, {}]}}",
         all.len(),
         sum(|worker| worker.bytes_up),
         sum(|worker| worker.bytes_down),
-        all.iter().map(|worker| worker.levels).max().unwrap_or_default()
+        levels.len(),
+        due.count,
+        due.sum,
+        of_one.count,
+        of_one.sum
     )
 }
 
@@ -95,8 +162,9 @@ struct Simulated {
     post: Post,
     announcement: Announcement,
     next_announcement: Nanos,
-    /// Messages of a shard in a sample.
-    messages: u64,
+    messages: Messages,
+    /// What each load thread of all workers has of the devices, by its number.
+    shares: Vec<Share>,
     coordinator: Option<(ProcessId, Link)>,
     /// What the monotonic clock showed at time zero of the run.
     epoch: i64,
@@ -104,19 +172,23 @@ struct Simulated {
     has_ended: bool,
     bytes_up: u64,
     bytes_down: u64,
-    levels: u64,
+    levels: Vec<(Timeline, LevelPlan)>,
+    /// What was due here.
+    due: Total,
 }
 
 #[derive(Default)]
 struct Shard {
     connected: u32,
     timeline: Option<Timeline>,
+    /// What is due in the level and does not belong to a sample that has ended.
+    due: Option<Peekable<Arrivals>>,
     next_sample: u16,
     is_drained: bool,
 }
 
 impl Simulated {
-    fn new(place: usize, process: ProcessId, post: Post, messages: u64) -> Simulated {
+    fn new(place: usize, process: ProcessId, post: Post, messages: Messages) -> Simulated {
         // Its clock is not known, so it counts as another one than the coordinator's.
         let announcement = Announcement::of(process, &format!("simulated-{place}"));
         // They do not speak all at once.
@@ -126,13 +198,15 @@ impl Simulated {
             announcement,
             next_announcement,
             messages,
+            shares: Vec::new(),
             coordinator: None,
             epoch: 0,
             shards: BTreeMap::new(),
             has_ended: false,
             bytes_up: 0,
             bytes_down: 0,
-            levels: 0,
+            levels: Vec::new(),
+            due: Total::default(),
         }
     }
 
@@ -171,7 +245,9 @@ impl Simulated {
 
     fn answer(&mut self, message: Message) {
         match message {
-            Message::Prepare(_) => {
+            Message::Prepare(prepare) => {
+                let layout = prepare.part().layout;
+                self.shares = layout.seats(0).iter().map(|seat| seat.devices).collect();
                 self.tell(&Message::Prepared(Ok(Prepared { warnings: Vec::new(), host: BTreeMap::new() })));
             }
             Message::Begin(begin) => {
@@ -197,8 +273,12 @@ impl Simulated {
                     self.reply(Reply::AllReady);
                 }
             }
-            Command::Run { timeline, .. } => {
-                *shard = Shard { connected: shard.connected, timeline: Some(timeline), ..Shard::default() };
+            Command::Run { timeline, level, .. } => {
+                let share = self.shares.get(number as usize).copied().unwrap_or(Share::NOTHING);
+                let due = self.messages.due(share, timeline, level).map(Iterator::peekable);
+                let connected = shard.connected;
+                *shard = Shard { connected, timeline: Some(timeline), due, ..Shard::default() };
+                self.levels.push((timeline, level));
             }
             Command::Release(_) | Command::Flush => self.reply(Reply::Flushed),
             Command::PassOn => self.reply(Reply::PassedOn),
@@ -213,7 +293,6 @@ impl Simulated {
                     connected: shard.connected,
                     ..LevelEnd::default()
                 };
-                self.levels += 1;
                 self.reply(Reply::Closed(0, Box::new(end)));
             }
             Command::Stop => self.reply(Reply::Stopped),
@@ -231,7 +310,10 @@ impl Simulated {
         let of_run = Nanos(now.0 - self.epoch);
         let (mut shards, messages) = (std::mem::take(&mut self.shards), self.messages);
         for (number, shard) in &mut shards {
-            for reply in shard.measured(*number, of_run, messages) {
+            let mut due = Total::default();
+            let replies = shard.measured(*number, of_run, messages, &mut due);
+            self.due = self.due.plus(due);
+            for reply in replies {
                 self.reply(reply);
             }
         }
@@ -251,13 +333,17 @@ impl Simulated {
 
 impl Shard {
     /// What it has to report of samples that have ended.
-    fn measured(&mut self, number: u32, now: Nanos, messages: u64) -> Vec<Reply> {
+    fn measured(&mut self, number: u32, now: Nanos, messages: Messages, total: &mut Total) -> Vec<Reply> {
         let Some(timeline) = self.timeline else { return Vec::new() };
         let mut replies = Vec::new();
         while self.next_sample < timeline.samples && now >= timeline.sample_end(self.next_sample) {
             let sample = self.next_sample;
             self.next_sample += 1;
-            replies.push(Reply::Part(Box::new(part(timeline, sample, (u64::from(number), messages)))));
+            let count = match messages {
+                Messages::InSample(count) => count,
+                Messages::Due { .. } => self.take_due(timeline, timeline.sample_end(sample), total),
+            };
+            replies.push(Reply::Part(Box::new(part(timeline, sample, (u64::from(number), count)))));
             let wall = (timeline.hold_end - timeline.hold_start).0 / i64::from(timeline.samples.max(1));
             replies.push(Reply::Thread(ThreadUsage {
                 level: timeline.level,
@@ -275,6 +361,20 @@ impl Shard {
             replies.push(Reply::Drained);
         }
         replies
+    }
+}
+
+impl Shard {
+    /// How many messages are due in the hold before that time.
+    fn take_due(&mut self, timeline: Timeline, end: Nanos, total: &mut Total) -> u64 {
+        let mut count = 0;
+        while let Some(due) = self.due.as_mut().and_then(|due| due.next_if(|next| timeline.start + next.due < end)) {
+            if timeline.start + due.due >= timeline.hold_start {
+                total.add(timeline.level, due);
+                count += 1;
+            }
+        }
+        count
     }
 }
 
