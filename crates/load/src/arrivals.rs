@@ -287,7 +287,9 @@ mod tests {
     fn any_number_of_threads_sees_the_same_due_times() {
         let of = |per| [(per, 7), (per, 5000), (per, 70_000)];
         let lanes = (ArrivalsPer::Population, DEVICES_OF_BLOCK * BLOCKS + 5);
-        for (per, devices) in [of(ArrivalsPer::Population), of(ArrivalsPer::Device)].concat().into_iter().chain([lanes]) {
+        for (per, devices) in
+            [of(ArrivalsPer::Population), of(ArrivalsPer::Device)].concat().into_iter().chain([lanes])
+        {
             for gaps in GAPS {
                 let process = Process { devices, ..process(gaps, per) };
                 let mut whole: Vec<_> = Arrivals::new(process, Share::WHOLE, END).collect();

@@ -37,8 +37,7 @@ impl ClientKind {
 
 impl Clients {
     /// Nobody.
-    pub const NONE: Clients =
-        Clients { kind: ClientKind::Devices, share: Share::NOTHING, from: 0, to: 0 };
+    pub const NONE: Clients = Clients { kind: ClientKind::Devices, share: Share::NOTHING, from: 0, to: 0 };
 
     /// How many they are.
     pub fn count(&self) -> u32 {
@@ -69,7 +68,8 @@ mod tests {
         assert_eq!(all.first(), Some(&Client::Subscriber(14)), "12 and 13 are those of others");
         assert!(all.is_sorted() && clients.count() == 0);
         assert_eq!(Clients::NONE.count(), 0);
-        let mut last = Clients { kind: ClientKind::Devices, share: Share::WHOLE, from: u32::MAX - 1, to: u32::MAX };
+        let mut last =
+            Clients { kind: ClientKind::Devices, share: Share::WHOLE, from: u32::MAX - 1, to: u32::MAX };
         assert_eq!(last.take_first(), Some(Client::Device(u32::MAX - 1)));
         assert_eq!(last.take_first(), None);
     }

@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn the_owned_numbers_of_a_range_are_consecutive_places() {
         for of in [1, 2, 7, 1000, BLOCKS, 20_000] {
-            let ranges = [(0, 0), (0, 5000), (3, 4), (7, 5), (BLOCKS - 9, 2 * BLOCKS + 9), (BLOCKS, BLOCKS + 1)];
+            let ranges =
+                [(0, 0), (0, 5000), (3, 4), (7, 5), (BLOCKS - 9, 2 * BLOCKS + 9), (BLOCKS, BLOCKS + 1)];
             for (from, to) in ranges {
                 for index in [0, 1, of - 1] {
                     let share = Share { index, of, first: 20 };

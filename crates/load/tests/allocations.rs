@@ -6,8 +6,9 @@
 
 use plimsoll_codec::coap::stream::{self, Frame, signal};
 use plimsoll_codec::coap::{Kind, Message, code};
+use plimsoll_load::clients::{ClientKind, Clients};
 use plimsoll_load::clock::Clock;
-use plimsoll_load::driver::{Client, Driver};
+use plimsoll_load::driver::Driver;
 use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::coap::CoapDriver;
 use plimsoll_load::drivers::coap_tcp::CoapTcpDriver;
@@ -272,7 +273,8 @@ fn context(plan: &Arc<Plan>, run: RunId, address: SocketAddr, clock: Clock) -> D
     }
 }
 
-fn connected<D: Driver>(shard: &mut Shard<D>, replies: &Receiver<Reply>, clients: Vec<Client>) {
+fn connected<D: Driver>(shard: &mut Shard<D>, replies: &Receiver<Reply>, kind: ClientKind, count: u32) {
+    let clients = Clients { kind, share: Share::WHOLE, from: 0, to: count };
     shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1), awaited: true });
     while !replies.try_iter().any(|reply| matches!(reply, Reply::AllReady)) {
         shard.step();
@@ -365,9 +367,9 @@ fn assert_steady<D: Driver>(plan: &Arc<Plan>, run: RunId, clock: Clock, driver: 
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
     let subscribers = plan.subscribers.count;
     if subscribers > 0 {
-        connected(&mut shard, &replies, (0..subscribers).map(Client::Subscriber).collect());
+        connected(&mut shard, &replies, ClientKind::Subscribers, subscribers);
     }
-    connected(&mut shard, &replies, (0..DEVICES).map(Client::Device).collect());
+    connected(&mut shard, &replies, ClientKind::Devices, DEVICES);
 
     let start = clock.now() + Nanos::from_millis(10);
     let hold_end = start + Nanos::from_secs(60);

@@ -3,6 +3,7 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use plimsoll_load::clients::{ClientKind, Clients};
 use plimsoll_load::driver::{Client, Driver, Event, Traffic};
 use plimsoll_load::layout::Layout;
 use plimsoll_load::owners::Owners;
@@ -91,7 +92,8 @@ fn no_token_leaves_a_load_thread_however_the_platform_repeats_it() {
     let timeline = Timeline { level: 0, start: hold_start, hold_start, hold_end, samples: 1, cut: None };
     shard.apply(Command::Run { timeline, level: plan.load.levels[0], messages: None, drain_end: hold_end });
     shard.step();
-    shard.apply(Command::Connect { clients: vec![client], start: at, gap: Nanos(1), awaited: true });
+    let clients = Clients { kind: ClientKind::Devices, share: Share::WHOLE, from: 0, to: 1 };
+    shard.apply(Command::Connect { clients, start: at, gap: Nanos(1), awaited: true });
     while shard.now() < hold_end {
         shard.step();
     }

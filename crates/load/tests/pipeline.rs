@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use plimsoll_load::arrivals::{Arrivals, Process};
+use plimsoll_load::clients::{ClientKind, Clients};
 use plimsoll_load::driver::{Client, Driver, Event, Traffic};
 use plimsoll_load::drivers::null::NullDriver;
 use plimsoll_load::layout::Layout;
@@ -70,7 +71,7 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
         run_context: Arc::default(),
     };
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
-    let clients = (0..10).map(Client::Device).collect();
+    let clients = Clients { kind: ClientKind::Devices, share: Share::WHOLE, from: 0, to: 10 };
     shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1), awaited: true });
     step_until(&mut shard, Nanos::from_millis(100));
 

@@ -5,7 +5,7 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use plimsoll_load::driver::Client;
+use plimsoll_load::clients::{ClientKind, Clients};
 use plimsoll_load::drivers::null::NullDriver;
 use plimsoll_load::layout::Layout;
 use plimsoll_load::owners::Owners;
@@ -63,7 +63,7 @@ fn measure(workers: usize, service: ServiceTime, rate: f64) -> (Vec<MessageRecor
     let driver = NullDriver::new(run.tag(), queue, 0);
     let topology = Arc::new(Topology::of(&plan, run));
     let mut shard = Shard::new(Arc::clone(&plan), run, topology, Share::WHOLE, driver, wiring);
-    let clients = (0..DEVICES).map(Client::Device).collect();
+    let clients = Clients { kind: ClientKind::Devices, share: Share::WHOLE, from: 0, to: DEVICES };
     shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1), awaited: true });
     let start = Nanos::from_secs(1);
     let hold_start = start + WARM_UP;

@@ -38,9 +38,15 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (url, workers, messages) = match arguments.as_slice() {
-        [url, workers, "due", devices, seed] => {
-            (url, workers, devices.parse().ok().zip(seed.parse().ok()).map(|(devices, seed)| Messages::Due { devices, seed }))
-        }
+        [url, workers, "due", devices, seed] => (
+            url,
+            workers,
+            devices
+                .parse()
+                .ok()
+                .zip(seed.parse().ok())
+                .map(|(devices, seed)| Messages::Due { devices, seed }),
+        ),
         [url, workers, messages] => (url, workers, messages.parse().ok().map(Messages::InSample)),
         _ => return refused("URL, workers and messages are wanted"),
     };
@@ -89,10 +95,11 @@ struct Total {
 
 impl Total {
     fn add(&mut self, level: u16, Due { due, device }: Due) {
-        let mixed = [u64::from(level), due.0 as u64, u64::from(device.0)].into_iter().fold(0_u64, |mixed, part| {
-            let mixed = (mixed ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            mixed ^ (mixed >> 29)
-        });
+        let mixed =
+            [u64::from(level), due.0 as u64, u64::from(device.0)].into_iter().fold(0_u64, |mixed, part| {
+                let mixed = (mixed ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                mixed ^ (mixed >> 29)
+            });
         self.count += 1;
         self.sum = self.sum.wrapping_add(mixed);
     }
@@ -103,7 +110,11 @@ impl Total {
 }
 
 /// Has so many workers until all of them had a run.
-fn simulate(url: &str, workers: usize, messages: Messages) -> Result<String, plimsoll_workers::post::PostError> {
+fn simulate(
+    url: &str,
+    workers: usize,
+    messages: Messages,
+) -> Result<String, plimsoll_workers::post::PostError> {
     let server = Server { url: url.to_owned(), ..Server::default() };
     let (arrive, arrivals) = channel();
     let mut all = Vec::with_capacity(workers);
@@ -138,12 +149,17 @@ fn run(all: &mut [Simulated], arrivals: &Receiver<(usize, Arrival)>) -> String {
     let sum = |of: fn(&Simulated) -> u64| all.iter().map(of).sum::<u64>();
     let due = all.iter().fold(Total::default(), |total, worker| total.plus(worker.due));
     // Every level went to the first worker, too.
-    let levels: Vec<(Timeline, LevelPlan)> = all.first().map(|worker| worker.levels.clone()).unwrap_or_default();
+    let levels: Vec<(Timeline, LevelPlan)> =
+        all.first().map(|worker| worker.levels.clone()).unwrap_or_default();
     let mut of_one = Total::default();
     for (timeline, level) in &levels {
         let messages = all.first().and_then(|worker| worker.messages.due(Share::WHOLE, *timeline, *level));
         let warm_up = timeline.hold_start - timeline.start;
-        messages.into_iter().flatten().filter(|message| message.due >= warm_up).for_each(|message| of_one.add(timeline.level, message));
+        messages
+            .into_iter()
+            .flatten()
+            .filter(|message| message.due >= warm_up)
+            .for_each(|message| of_one.add(timeline.level, message));
     }
     format!(
         "{{\"workers\": {}, \"bytes_up\": {}, \"bytes_down\": {}, \"levels\": {}, \"due\": [{}, {}], \"due_of_one\": [{}, {}]}}",
@@ -368,7 +384,9 @@ impl Shard {
     /// How many messages are due in the hold before that time.
     fn take_due(&mut self, timeline: Timeline, end: Nanos, total: &mut Total) -> u64 {
         let mut count = 0;
-        while let Some(due) = self.due.as_mut().and_then(|due| due.next_if(|next| timeline.start + next.due < end)) {
+        while let Some(due) =
+            self.due.as_mut().and_then(|due| due.next_if(|next| timeline.start + next.due < end))
+        {
             if timeline.start + due.due >= timeline.hold_start {
                 total.add(timeline.level, due);
                 count += 1;

@@ -61,11 +61,7 @@ impl Engine {
         Ok(())
     }
 
-    fn connect_in_turn(
-        &mut self,
-        groups: &[Group],
-        watch: &mut dyn Watch,
-    ) -> Result<(), EngineError> {
+    fn connect_in_turn(&mut self, groups: &[Group], watch: &mut dyn Watch) -> Result<(), EngineError> {
         let wanted = groups.iter().map(Group::count).sum();
         let mut ready = 0;
         let outcome = groups.iter().try_for_each(|group| self.connect_all(group, wanted, &mut ready, watch));
@@ -183,8 +179,8 @@ pub(super) fn clients_of(
 mod tests {
     use super::*;
     use crate::driver::Client;
-    use crate::share::BLOCKS;
     use crate::layout::Layout;
+    use crate::share::BLOCKS;
 
     #[test]
     fn each_client_is_connected_by_the_shard_that_owns_it() {
@@ -199,7 +195,10 @@ mod tests {
                 .collect();
             assert_eq!(dealt.iter().map(Vec::len).sum::<usize>(), count as usize);
             let one = kind.client(number);
-            assert!(dealt[0].contains(&one), "what BLOCKS leaves modulo BLOCKS is 0, whatever it leaves modulo 3");
+            assert!(
+                dealt[0].contains(&one),
+                "what BLOCKS leaves modulo BLOCKS is 0, whatever it leaves modulo 3"
+            );
             assert!(!dealt[1].contains(&one));
         }
     }
