@@ -44,6 +44,8 @@ def scenario(cell, broker):
     by = WAYS[way(cell)].get(broker, {})
     platform = {"profile": broker} | ({"mapping": by} if isinstance(by, str) else by)
     whole = {"name": f"brokers-{cell}", "description": title, "platform": platform, "connection": {"timeout": "30s"}} | keys
+    # Reading them would cost some brokers more than others.
+    whole["record"] = {"profile_metrics": False}
     if kind == "each" and broker in COMPILED_AS_THEY_RUN:
         rate = keys["load"]["levels"][-1]
         whole["load"] = keys["load"] | {"levels": [rate * part for part in LEVELS_WHERE_COMPILED]}

@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 // An MQTT broker on the library Aedes: aedes-broker PORT [WEBSOCKET_PORT [TLS_PORT CERTIFICATE KEY]]
+// METRICS_PORT in the environment is where it says of itself what an exporter says.
 'use strict'
 
 const fs = require('node:fs')
 const http = require('node:http')
 const net = require('node:net')
 const path = require('node:path')
+const { performance } = require('node:perf_hooks')
 const tls = require('node:tls')
 const { WebSocketServer, createWebSocketStream } = require('ws')
 
@@ -13,6 +15,22 @@ const { WebSocketServer, createWebSocketStream } = require('ws')
 function version () {
   const folder = require.resolve.paths('aedes').find(folder => fs.existsSync(path.join(folder, 'aedes')))
   return JSON.parse(fs.readFileSync(path.join(folder, 'aedes', 'package.json'), 'utf8')).version
+}
+
+// What the broker says of itself, in Prometheus' text format.
+function exporter (broker) {
+  let before = performance.eventLoopUtilization()
+  return http.createServer((_request, response) => {
+    const now = performance.eventLoopUtilization()
+    const lines = [
+      `aedes_clients ${broker.connectedClients}`,
+      `nodejs_event_loop_utilization ${performance.eventLoopUtilization(now, before).utilization}`,
+      `nodejs_heap_used_bytes ${process.memoryUsage().heapUsed}`
+    ]
+    before = now
+    response.setHeader('Content-Type', 'text/plain; version=0.0.4')
+    response.end(lines.join('\n') + '\n')
+  })
 }
 
 async function main () {
@@ -39,6 +57,9 @@ async function main () {
   if (key) {
     const files = { cert: fs.readFileSync(certificate), key: fs.readFileSync(key) }
     listen(tls.createServer({ noDelay: true, ...files }, broker.handle), tlsPort)
+  }
+  if (process.env.METRICS_PORT) {
+    listen(exporter(broker), process.env.METRICS_PORT)
   }
   const end = () => broker.close(() => process.exit(0))
   process.on('SIGINT', end)

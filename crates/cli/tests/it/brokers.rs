@@ -1,6 +1,7 @@
 //! MQTT brokers that `scripts/brokers` fetches, each by its profile: the ledger adds up.
 
 use crate::harness::{Bench, count};
+use serde_json::Value;
 
 /// Devices and subscribers of a broker at a QoS in a version of MQTT: sent = acknowledged, and each subscriber has everything.
 #[track_caller]
@@ -30,6 +31,23 @@ fn assert_adds_up_over(profile: &str, mapping: &str, qos: u8, version: &str) {
     assert_eq!(count(level, "delivered"), sent * 2, "{profile} at QoS {qos}: {level:#}");
     let other = ["lost", "late", "duplicated", "reordered", "foreign", "reconnects"];
     assert_eq!(other.map(|name| count(level, name)), [0; 6], "{profile} at QoS {qos}: {level:#}");
+    assert_says_of_itself(profile, &run.summary["gauges"]);
+}
+
+/// Each metric of the profile was read in the hold, and who counts connections counts those of the run. Who reads topics is one more.
+#[track_caller]
+fn assert_says_of_itself(profile: &str, gauges: &Value) {
+    let metrics = gauges.as_array().unwrap().iter().filter(|gauge| gauge["sampler"] == "metrics");
+    let metrics: Vec<(&str, &Value)> =
+        metrics.map(|gauge| (gauge["quantity"].as_str().unwrap(), &gauge["levels"][0])).collect();
+    assert!(!metrics.is_empty(), "{profile} says nothing of itself");
+    for (name, level) in metrics {
+        assert!(level["readings"].as_u64() >= Some(1), "{profile}, {name}: {level:#}");
+        if ["clients", "connections"].contains(&name) {
+            let clients = level["max"].as_f64().unwrap();
+            assert!([22.0, 23.0].contains(&clients), "{profile}, {name}: {level:#}");
+        }
+    }
 }
 
 #[test]

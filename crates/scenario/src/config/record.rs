@@ -26,6 +26,8 @@ pub(crate) struct Record {
     /// Packets, from before the platform's first connection until after the last: which component takes the time, and where
     /// messages are lost. Switches the message log on. `run --capture` is the same.
     pub capture: Option<Capture>,
+    /// Whether the metrics that the profile names are read. Default yes. Each reading costs the platform a little processor time.
+    pub profile_metrics: Option<bool>,
     /// Metrics that exporters of the platform or a Prometheus server report, beside those that the profile names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metrics>,

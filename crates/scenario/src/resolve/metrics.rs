@@ -1,18 +1,19 @@
 //! Metrics that the platform itself tells.
 
-use crate::config::Metrics;
+use crate::config::Record;
 use crate::context::Context;
 use crate::plan::{MetricsPlan, PlatformPlan};
 use serde_json::Value;
 
-/// Those of the profile, then those of the scenario.
+/// Those of the profile, if they are wanted, then those of the scenario.
 pub(super) fn resolve(
-    written: &[Metrics],
+    record: &Record,
     platform: Option<&PlatformPlan>,
     context: &mut Context,
 ) -> Vec<MetricsPlan> {
-    let mut all = platform.map(|platform| platform.profile.metrics.clone()).unwrap_or_default();
-    for (place, metrics) in written.iter().enumerate() {
+    let wanted = platform.filter(|_| record.profile_metrics != Some(false));
+    let mut all = wanted.map(|platform| platform.profile.metrics.clone()).unwrap_or_default();
+    for (place, metrics) in record.metrics.iter().enumerate() {
         match metrics.plan() {
             Ok(metrics) => all.push(metrics),
             Err((key, why)) => {

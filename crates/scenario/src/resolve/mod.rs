@@ -111,7 +111,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     }
     scenario.record.freshness |= objectives.level.iter().any(|objective| objective.subject.needs_freshness());
     let capture = capture::resolve(scenario.record.capture.as_ref(), context);
-    let metrics = metrics::resolve(&scenario.record.metrics, platform.as_ref(), context);
+    let metrics = metrics::resolve(&scenario.record, platform.as_ref(), context);
     // Lost messages are looked for on the wire.
     scenario.record.messages |= capture.is_some();
     let plan = Plan {

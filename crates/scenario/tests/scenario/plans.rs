@@ -751,6 +751,19 @@ fn the_message_log_is_kept_on_demand_only() {
 }
 
 #[test]
+fn metrics_of_the_profile_are_read_unless_that_is_not_wanted() {
+    let metrics = |record: &str| {
+        let text = format!(
+            "name: t\nplatform: {{ profile: ./measured.yaml }}\nload: {{ levels: [10/s], hold: 1s }}\nrecord: {{ {record} }}\n"
+        );
+        load(&text).unwrap_or_else(|found| panic!("{found}")).record.metrics.len()
+    };
+    let own = "metrics: [{ component: broker, json: 'http://h:1/', read: { queue: /queue } }]";
+    assert_eq!([metrics(""), metrics(own)], [1, 2]);
+    assert_eq!([metrics("profile_metrics: false"), metrics(&format!("profile_metrics: false, {own}"))], [0, 1]);
+}
+
+#[test]
 fn a_city_is_a_feed_of_the_scenarios_seed() {
     let text = |seed: u64| {
         format!(

@@ -50,6 +50,9 @@ fn profile(path: &str) -> Result<String, String> {
         "./both.yaml" => Ok(PROFILE
             .replace("mqtt}\"]", "mqtt}\", \"{port:coap}\"]")
             .replace("mqtt_port: mqtt", "mqtt_port: mqtt, coap_port: coap")),
+        "./measured.yaml" => Ok(format!(
+            "{PROFILE}metrics: [{{ component: broker, mqtt: 'mqtt://h:1', read: {{ clients: $SYS/clients }} }}]\n"
+        )),
         "./guarded.yaml" => Ok(GUARDED.to_owned()),
         "./other-client.yaml" => Ok(GUARDED.replace("client_id: me", "client_id: you")),
         "./broken.yaml" => Ok(PROFILE.replace("ready_port", "redy_port")),
