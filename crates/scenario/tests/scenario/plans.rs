@@ -754,7 +754,7 @@ fn the_message_log_is_kept_on_demand_only() {
 fn metrics_of_the_profile_are_read_unless_that_is_not_wanted() {
     let metrics = |record: &str| {
         let text = format!(
-            "name: t\nplatform: {{ profile: ./measured.yaml }}\nload: {{ levels: [10/s], hold: 1s }}\nrecord: {{ {record} }}\n"
+            "name: t\nplatform: {{ profile: ./measured.yaml }}\npopulation: {{ devices: 1 }}\nload: {{ levels: [10/s], hold: 1s }}\nrecord: {{ {record} }}\n"
         );
         load(&text).unwrap_or_else(|found| panic!("{found}")).record.metrics.len()
     };
