@@ -19,6 +19,8 @@ import argparse, datetime, fcntl, functools, hashlib, json, math, os, random, si
 from broker_cells import BLOCK, BROKERS, CELLS, COMPILED_AS_THEY_RUN, COMPONENTS, DOWN, LEVELS_WHERE_COMPILED, ROOT, WAYS, way, works
 from brokers_page import AGAIN, KEPT, path_of, write
 
+# The exit code of a scenario that is wrong: no other run would be better.
+REFUSED = 104
 PLIMSOLL = os.path.join(os.environ.get("CARGO_TARGET_DIR", f"{ROOT}/target"), "release/plimsoll")
 
 
@@ -109,6 +111,8 @@ def tried(cell, broker):
 def run(cell, broker, turn, folder_of_results):
     kind, began, spoiled = CELLS[cell][5], datetime.datetime.now(datetime.UTC), []
     found = tried(cell, broker)
+    if found["code"] == REFUSED:
+        sys.exit(f"{cell}, {broker}: {found['why']}")
     if not counts(kind, found["figure"], found["validity"]):
         spoiled.append({key: found[key] for key in ("figure", "validity", "code", "why")})
         found = tried(cell, broker)

@@ -11,6 +11,7 @@ mod audit;
 mod bad_days;
 mod bad_input;
 mod balancers;
+mod bench_statistics;
 mod brokers;
 mod brought_up;
 mod bundle;
