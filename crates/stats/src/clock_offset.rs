@@ -43,6 +43,8 @@ impl Reading {
 pub struct Offset {
     readings: Vec<Reading>,
     line: Line,
+    /// By how much it jumped, in all.
+    jumped: Nanos,
 }
 
 /// Theirs minus ours at a time of ours.
@@ -70,7 +72,15 @@ const BETWEEN: f64 = 2e9;
 
 impl Offset {
     /// Another round trip.
+    ///
+    /// One that no steady clock could give says that the clock has jumped, as that of a virtual machine that stood still does. What was
+    /// read before says nothing of it any more.
     pub fn add(&mut self, reading: Reading) {
+        let jump = self.jump_to(&reading);
+        if jump > 0.0 {
+            self.jumped += Nanos(jump.ceil() as i64);
+            self.readings.clear();
+        }
         if self.readings.len() == KEPT {
             // The first and the last lie far apart, which is what tells the drift: those in between are thinned out.
             let mut number = 0;
@@ -85,6 +95,19 @@ impl Offset {
         let errors =
             ERRORS * (offset_error + if drift_error.is_finite() { drift_error * BETWEEN } else { 0.0 });
         self.line = Line { within: best + UNSTEADY + Nanos(errors as i64), ..line };
+    }
+
+    /// By how much it jumped at least, all jumps together.
+    pub fn jumped(&self) -> Nanos {
+        self.jumped
+    }
+
+    /// By how much a reading is beyond what those before allow, of clocks that drift apart by no more than clocks do.
+    fn jump_to(&self, reading: &Reading) -> f64 {
+        let line = Line { at: reading.middle(), ..Line::default() };
+        let (lowest, highest) = self.bounds(&line, STEADY);
+        let (offset, width) = (reading.offset() as f64, reading.uncertainty().0 as f64 + 1.0);
+        (lowest - (offset + width)).max(offset - width - highest)
     }
 
     /// Round trips that are kept.
@@ -142,15 +165,19 @@ impl Offset {
     /// How wrong a line can be at its own time, if the clocks drift apart by no more than that: each reading was made somewhere
     /// between its question and its answer, however its two ways differ.
     fn certain_of(&self, line: &Line, drift_within: f64) -> f64 {
+        let (lowest, highest) = self.bounds(line, drift_within);
+        (line.offset - lowest).abs().max((highest - line.offset).abs())
+    }
+
+    /// Between which values the offset is at the line's own time.
+    fn bounds(&self, line: &Line, drift_within: f64) -> (f64, f64) {
         let bounds = self.readings.iter().map(|reading| {
             let away = (line.at - reading.middle()).0 as f64;
             let offset = reading.offset() as f64 + line.drift * away;
             let width = reading.uncertainty().0 as f64 + 1.0 + drift_within * away.abs();
             (offset - width, offset + width)
         });
-        let (lowest, highest) =
-            bounds.fold((f64::NEG_INFINITY, f64::INFINITY), |(low, high), (a, b)| (low.max(a), high.min(b)));
-        (line.offset - lowest).abs().max((highest - line.offset).abs())
+        bounds.fold((f64::NEG_INFINITY, f64::INFINITY), |(low, high), (a, b)| (low.max(a), high.min(b)))
     }
 
     /// Least squares through the readings with the shortest round trips, a half of them, at the last reading; with the standard
@@ -304,6 +331,29 @@ mod tests {
                 assert!(wrong.unwrap() <= certain.0, "{wrong:?} ns and {certain} after {number}: {told:?}");
                 assert!(certain.0 < (there + back) / 2 + 1_000_000, "{certain} after {number}");
             }
+        }
+    }
+
+    /// A virtual machine that stands still for a while, forwards or backwards by its clock.
+    #[test]
+    fn a_clock_that_jumps_is_known_within_what_is_certain_and_its_jump_is_said() {
+        for jump in [-50_000_000_i64, 50_000_000, 3_000_000] {
+            let mut offset = Offset::default();
+            for number in 0..60_i64 {
+                let ours = 1_000_000_000 * number;
+                let (there, back) = (100_000 + (number * 7919) % 900_000, 100_000 + (number * 104_729) % 900_000);
+                let truth = 3_000_000_000 + number * 90_000 + if number < 30 { 0 } else { jump };
+                let (asked, answered) = (Nanos(ours - there), Nanos(ours + back));
+                offset.add(Reading { asked, answered, theirs: Nanos(ours + truth) });
+                let wrong = (offset.told().offset.0 - truth).abs();
+                let certain = offset.certain(Nanos::ZERO);
+                assert!(wrong <= certain.0, "{wrong} ns and {certain} after {number}: {:?}", offset.told());
+                if number < 30 {
+                    assert_eq!(offset.jumped(), Nanos::ZERO, "90 ppm are no jump");
+                }
+            }
+            let missed = (jump.abs() - offset.jumped().0).abs();
+            assert!(missed < 2_200_000, "{} of {jump}", offset.jumped());
         }
     }
 

@@ -32,6 +32,8 @@ struct HostClock {
     next_ping: Nanos,
     /// How it stood when the level began.
     began: ClockReading,
+    /// By how much it had jumped until then.
+    jumped: Nanos,
 }
 
 impl Clocks {
@@ -98,12 +100,17 @@ impl Clocks {
     pub(super) fn level_begins(&mut self) {
         for clock in &mut self.all {
             clock.began = clock.reading(self.bound);
+            clock.jumped = clock.offset.jumped();
         }
     }
 
-    /// How a clock stood when the level began, and stands now.
+    /// How a clock stood when the level began, and stands now. If it jumped in between, times of the level may be wrong by that, too.
     pub(super) fn in_level(&self, clock: usize) -> Option<(ClockReading, ClockReading)> {
-        self.all.get(clock).map(|clock| (clock.began, clock.reading(self.bound)))
+        let now = |clock: &HostClock| {
+            let reading = clock.reading(self.bound);
+            ClockReading { within: reading.within + clock.offset.jumped() - clock.jumped, ..reading }
+        };
+        self.all.get(clock).map(|clock| (clock.began, now(clock)))
     }
 
     /// How wrong a time in this level may be that begins on one clock and ends on another one; `None` where both are the same.
@@ -227,6 +234,22 @@ mod tests {
         assert!(!wrong.reading(Some(bound)).by_wall_clock, "wall clocks that differ by 20 ms are not kept");
         let apart = wrong.contradiction(bound).unwrap();
         assert!(apart > Nanos::from_millis(15) && apart < Nanos::from_millis(20), "{apart}");
+    }
+
+    #[test]
+    fn a_clock_that_jumps_in_a_level_leaves_its_times_open_by_that_and_those_of_the_next_not() {
+        let mut clocks = Clocks::new(None);
+        clocks.all.push(clock(0, 0));
+        clocks.level_begins();
+        let before = clocks.between(None, Some(0)).unwrap();
+        assert!(before < Nanos::from_millis(1), "{before}");
+        let (asked, answered) = (Nanos::from_secs(20), Nanos::from_secs(20) + Nanos::from_millis(1));
+        let theirs = asked + Nanos::from_micros(500) + Nanos::from_millis(80);
+        clocks.answered(0, Reading { asked, answered, theirs }, 0);
+        let within = clocks.between(None, Some(0)).unwrap();
+        assert!(within > Nanos::from_millis(78) && within < Nanos::from_millis(82), "{within}");
+        clocks.level_begins();
+        assert!(clocks.between(None, Some(0)).unwrap() < Nanos::from_millis(2));
     }
 
     #[test]
