@@ -61,6 +61,10 @@ class Measured:
         return (cell, lower) not in self.bounds
 
 
+def spoken(began):
+    return began.replace("+00:00", " UTC")
+
+
 def shown_span(span):
     return f"{shown(span[0])} to {shown(span[1])}" if span else "–"
 
@@ -150,7 +154,7 @@ def shifts(measured, again):
 
     found = shifted(measured.spreads, again.spreads, is_tested)
     lines = ["", "## Measured again", ""]
-    lines += [f"{len(again.runs)} runs were made a second time, from {min(began)} to {max(began)}, in another order. A difference has", "shifted where its change excludes zero at 95 % (Welch's test on logarithms, over both times). Without any true change, 5 % do at", "most.", ""]
+    lines += [f"{len(again.runs)} runs were made a second time, from {spoken(min(began))} to {spoken(max(began))}, in another order. A difference has", "shifted where its change excludes zero at 95 % (Welch's test on logarithms, over both times). Without any true change, 5 % do at", "most.", ""]
     lines += ["| cell | differences | shifted |", "|---|---|---|"]
     lines += [f"| {CELLS[cell][0]} | {pairs} | {moved} |" for cell, (pairs, moved) in found.items()]
     share = share_of_cells(found)
@@ -183,7 +187,7 @@ def intro(measured, comparison):
         return lines + ["Nothing was run yet."]
     done = len({(one["cell"], one["broker"], one["turn"]) for one in runs if one["turn"] < 3})
     return lines + [
-        f"There are {len(runs)} runs, which took {sum(one['seconds'] for one in runs) / 3600:.1f} hours, from {min(one['began'] for one in runs)} to {max(one['began'] for one in runs)}.",
+        f"There are {len(runs)} runs, which took {sum(one['seconds'] for one in runs) / 3600:.1f} hours, from {spoken(min(one['began'] for one in runs))} to {spoken(max(one['began'] for one in runs))}.",
         f"They were made by Plimsoll {', '.join(programs)}." if programs else "",
         f"Three runs of each of the {grid} cells are {3 * grid} runs, of which {done} were made. By these, all take {hours[False]:.1f} hours, those of `--quick` {hours[True]:.1f}." if mean["each"] else "",
         "",
@@ -196,7 +200,7 @@ def intro(measured, comparison):
         f"turns have in common was taken out. Intervals of differences are at {(1 - comparison.level) * 100:.1f} %: one excludes 1 exactly where the two differ",
         "(Benjamini and Yekutieli, 2005). [All differences](brokers/differences.csv) are in a table.",
         "",
-        "**Compare brokers within a table, not tables.** Two tables were measured in different hours, and the host is not always as fast.",
+        "Compare brokers within a table, and not tables: these were measured in different hours, and the host is not always as fast.",
         "",
     ]
 
