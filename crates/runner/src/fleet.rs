@@ -20,9 +20,10 @@ use plimsoll_stats::clock_offset::Reading;
 use plimsoll_workers::announcement::Announcement;
 use plimsoll_workers::frame::{Body, Frame, ProcessId};
 use plimsoll_workers::link::{Broken, Link};
-use plimsoll_workers::message::{Begin, Message, Peer, Prepare, Prepared, Report};
+use plimsoll_workers::message::{Begin, Message, Prepared, Report};
 use plimsoll_workers::placement::{Unplaced, placed};
 use plimsoll_workers::post::{Arrival, Post, PostError};
+use plimsoll_workers::prepare::{Peer, Prepare};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -34,8 +35,8 @@ use std::time::{Duration, Instant};
 pub use local::Local;
 use passing::Awaited;
 pub use passing::Passing;
-pub use plimsoll_workers::message::Source;
 pub use plimsoll_workers::post::Server;
+pub use plimsoll_workers::prepare::Source;
 
 /// Workers announce themselves once a second: after so long all were heard.
 const LISTENING: Duration = Duration::from_millis(2500);
@@ -296,7 +297,10 @@ impl Fleet {
     /// # Errors
     /// [`FleetError`].
     pub fn prepare(&mut self, plan: &Plan, source: &Source, stop: &AtomicBool) -> Result<(), FleetError> {
-        let all: Vec<_> = self.members.iter().map(|member| (member.worker.process, member.clock)).collect();
+        // Only receipts go from one worker to another.
+        let is_received = plan.populations().any(|plan| plan.own_subscribers() > 0);
+        let known = self.members.iter().filter(|_| is_received);
+        let known: Vec<_> = known.map(|member| (member.worker.process, member.clock)).collect();
         for (place, member) in self.members.iter_mut().enumerate() {
             let peer = |(process, clock): &(ProcessId, Option<usize>)| Peer {
                 process: *process,
@@ -308,7 +312,7 @@ impl Fleet {
                 source: source.clone(),
                 digest: digest(plan),
                 stands: self.layout.stands().to_vec(),
-                workers: all.iter().map(peer).collect(),
+                peers: known.iter().map(peer).collect(),
                 place,
             };
             member.tell(&Message::Prepare(Box::new(prepare)))?;

@@ -15,3 +15,4 @@ pub mod link;
 pub mod message;
 pub mod placement;
 pub mod post;
+pub mod prepare;

@@ -2,20 +2,19 @@
 
 use crate::bytes::{Malformed, Reader, put_bytes, put_json};
 use crate::frame::ProcessId;
+use crate::prepare::Prepare;
 use plimsoll_load::clients::{ClientKind, Clients};
-use plimsoll_load::engine::{Addresses, Order, Part};
-use plimsoll_load::layout::{Layout, Stand};
+use plimsoll_load::engine::{Addresses, Order};
 use plimsoll_load::ledger::Delivery;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply};
 use plimsoll_load::share::Share;
 use plimsoll_model::record::{ComponentUsage, DeathRecord, Gauge, SamplePart};
-use plimsoll_model::{Counts, Histogram, Metric, Nanos, RunId};
+use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_scenario::plan::LevelPlan;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 /// A message of a link.
 #[derive(Clone, Debug)]
@@ -73,25 +72,6 @@ pub struct Passed {
     pub deliveries: Vec<(ProcessId, u64)>,
 }
 
-/// What a worker needs to make ready for a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Prepare {
-    /// The run.
-    pub run: String,
-    /// The coordinator's version of Plimsoll.
-    pub version: String,
-    /// What the plan is made of.
-    pub source: Source,
-    /// A digest of the plan that the coordinator made of it.
-    pub digest: String,
-    /// Of each population, what each worker has.
-    pub stands: Vec<Vec<Stand>>,
-    /// The workers, in their order.
-    pub workers: Vec<Peer>,
-    /// The place of the worker among them.
-    pub place: usize,
-}
-
 /// Components that are to stand at a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserve {
@@ -135,15 +115,6 @@ impl Report {
     }
 }
 
-/// A worker as another one knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Peer {
-    /// The process.
-    pub process: ProcessId,
-    /// Whether both read one clock.
-    pub shares_clock: bool,
-}
-
 /// Deliveries that were received at another worker than that of their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crossing {
@@ -153,45 +124,6 @@ pub struct Crossing {
     pub population: u16,
     /// How many.
     pub deliveries: u64,
-}
-
-/// Load threads that a run may have at all workers: more than anybody has processors for.
-const MOST_THREADS: u64 = 1_000_000;
-
-impl Prepare {
-    /// Whether the load threads fit a plan of so many populations, so that a layout can be made of them.
-    pub fn is_sound(&self, populations: usize) -> bool {
-        let workers = self.workers.len();
-        let of = |stand: &Stand| {
-            [stand.devices, stand.subscribers, stand.queriers].map(u64::from).into_iter().sum::<u64>()
-        };
-        let all = self.stands.iter().flatten().fold(0_u64, |all, stand| all.saturating_add(of(stand)));
-        let are_whole = self.stands.iter().all(|stands| stands.len() == workers);
-        self.stands.len() == populations && are_whole && self.place < workers && all <= MOST_THREADS
-    }
-
-    /// Which load threads the worker has; only of what is sound.
-    pub fn part(&self) -> Part {
-        Part { layout: Arc::new(Layout::new(self.stands.clone())), process: self.place }
-    }
-
-    /// The run.
-    pub fn run_id(&self) -> Option<RunId> {
-        RunId::parse(&self.run)
-    }
-}
-
-/// All that a plan is made of, so that a worker need not read a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
-    /// The arguments of the command line that say what the load is, the scenario or the address first.
-    pub arguments: Vec<String>,
-    /// The text of the scenario; `None` of an address.
-    pub scenario: Option<String>,
-    /// The files that it names, by the path that it names them by.
-    pub files: BTreeMap<String, String>,
-    /// The environment variables that it names.
-    pub variables: BTreeMap<String, String>,
 }
 
 /// A worker that is ready.
@@ -613,6 +545,9 @@ fn part(reader: &mut Reader<'_>) -> Result<SamplePart, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prepare::{Peer, Source};
+    use plimsoll_load::layout::Stand;
+    use plimsoll_model::RunId;
     use plimsoll_model::message::{Fate, MessageRecord};
     use plimsoll_model::record::{ClockReading, Crossed, LevelClocks, LevelEnd, WorkerClock};
     use proptest::prelude::*;
@@ -716,7 +651,7 @@ mod tests {
             },
             digest: "d".into(),
             stands: vec![vec![Stand::of_all(2), Stand { devices: 1, subscribers: 0, queriers: 3 }]],
-            workers: vec![Peer { process: ProcessId(3), shares_clock: true }],
+            peers: vec![Peer { process: ProcessId(3), shares_clock: true }],
             place: 0,
         };
         let listens = SocketAddr::from(([192, 0, 2, 1], 1883));
@@ -778,19 +713,6 @@ mod tests {
             }
             assert!(Message::decode(&[&bytes[..], &[0]].concat()).is_err(), "{message:?}");
         }
-    }
-
-    #[test]
-    fn load_threads_that_do_not_fit_are_not_sound() {
-        let Message::Prepare(prepare) = all().remove(0) else { panic!("it comes first") };
-        let stands = prepare.stands.clone();
-        let with = |stands, place| Prepare { stands, place, ..(*prepare).clone() };
-        assert!(!with(stands.clone(), 0).is_sound(1), "of one worker there are two stands");
-        let fitting = vec![stands[0][..1].to_vec()];
-        assert!(with(fitting.clone(), 0).is_sound(1));
-        assert!(!with(fitting.clone(), 1).is_sound(1) && !with(fitting, 0).is_sound(2));
-        let many = vec![vec![Stand::of_all(u32::MAX)]];
-        assert!(!with(many, 0).is_sound(1));
     }
 
     proptest! {

@@ -14,8 +14,9 @@ use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_scenario::plan::{Captures, Plan};
 use plimsoll_workers::frame::{Body, LinkFrame, ProcessId};
 use plimsoll_workers::link::Link;
-use plimsoll_workers::message::{Begin, Crossing, Give, Message, Passed, Peer, Prepare, Prepared, Reserve};
+use plimsoll_workers::message::{Begin, Crossing, Give, Message, Passed, Prepared, Reserve};
 use plimsoll_workers::post::Post;
+use plimsoll_workers::prepare::{Peer, Prepare};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
@@ -72,7 +73,7 @@ pub struct Work {
 /// The load threads of a run, seen from one worker.
 struct Own {
     part: Part,
-    /// The other worker that has a load thread, by the number of that; `None` of those here.
+    /// The other worker that has a load thread, by the number of that; `None` of those here, and where nobody receives.
     homes: Vec<Option<Peer>>,
     /// The same workers by their processes: each frame asks for one.
     peers: BTreeMap<ProcessId, Peer>,
@@ -83,7 +84,7 @@ impl Own {
         let part = prepare.part();
         let mut homes = vec![None; part.layout.count()];
         for (process, peer) in
-            prepare.workers.iter().enumerate().filter(|(process, _)| *process != part.process)
+            prepare.peers.iter().enumerate().filter(|(process, _)| *process != part.process)
         {
             for number in part.layout.numbers_at(process) {
                 if let Some(home) = homes.get_mut(number as usize) {
@@ -97,7 +98,7 @@ impl Own {
 
     /// Load threads here.
     fn count(&self) -> usize {
-        self.homes.iter().filter(|home| home.is_none()).count()
+        self.part.layout.numbers_at(self.part.process).len()
     }
 
     /// Another worker with load threads.
