@@ -16,3 +16,4 @@ pub mod message;
 pub mod placement;
 pub mod post;
 pub mod prepare;
+pub mod receipts;

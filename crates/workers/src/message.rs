@@ -3,6 +3,7 @@
 use crate::bytes::{Malformed, Reader, put_bytes, put_json};
 use crate::frame::ProcessId;
 use crate::prepare::Prepare;
+use crate::receipts::Passed;
 use plimsoll_load::clients::{ClientKind, Clients};
 use plimsoll_load::engine::{Addresses, Order};
 use plimsoll_load::ledger::Delivery;
@@ -61,15 +62,6 @@ pub enum Message {
     PassedOn(Passed),
     /// To a worker: what was sent to it by others, so that it knows when all of it has come.
     Expect(Passed),
-}
-
-/// Deliveries that were passed on between one worker and others, since the run began.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Passed {
-    /// How often all load threads have passed on what they had: once a level.
-    pub round: u32,
-    /// Each other worker to which, or from which, deliveries went, and how many.
-    pub deliveries: Vec<(ProcessId, u64)>,
 }
 
 /// Components that are to stand at a worker.

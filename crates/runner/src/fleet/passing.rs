@@ -10,9 +10,9 @@ use plimsoll_model::record::{Crossed, LevelClocks, LevelEnd, WorkerClock};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_workers::frame::{Frame, ProcessId};
 use plimsoll_workers::link::LEASE;
-use plimsoll_workers::message::{Crossing, Give, Message, Passed};
+use plimsoll_workers::message::{Crossing, Give, Message};
 use plimsoll_workers::post::Arrival;
-use std::collections::BTreeMap;
+use plimsoll_workers::receipts::{Passed, Rounds};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -69,7 +69,7 @@ impl Fleet {
             level: None,
             closes: false,
             crossed: Vec::new(),
-            passed: BTreeMap::new(),
+            rounds: Rounds::default(),
         };
         let thread = spawn("workers").spawn(move || work.pass())?;
         Ok((engine, Passing(Some(thread))))
@@ -90,8 +90,8 @@ struct Work {
     closes: bool,
     /// What came to a worker from other ones in it.
     crossed: Vec<(usize, Crossing)>,
-    /// What each worker has passed on to others in the round that goes on.
-    passed: BTreeMap<usize, Passed>,
+    /// What workers have passed on to each other.
+    rounds: Rounds,
 }
 
 /// A reply that an order awaits, as it is given in the place of a worker that is gone.
@@ -193,7 +193,7 @@ impl Work {
                 self.reply(reply);
             }
             Message::PassedOn(passed) => {
-                self.passed.insert(place, passed);
+                self.rounds.passed(member.worker.process, passed);
                 self.expect();
             }
             Message::Crossed(crossings) => {
@@ -335,28 +335,16 @@ impl Work {
 
     /// Once all workers have passed on what they had received of others' devices, each hears what is to come to it.
     fn expect(&mut self) {
-        let is_owing = |(place, member): (usize, &Member)| {
-            member.threads > 0 && !member.is_gone && !self.passed.contains_key(&place)
-        };
-        if self.passed.is_empty() || self.fleet.members.iter().enumerate().any(is_owing) {
-            return;
-        }
-        let passed = std::mem::take(&mut self.passed);
-        let round = passed.values().map(|passed| passed.round).max().unwrap_or_default();
-        let mut expected: BTreeMap<ProcessId, Vec<(ProcessId, u64)>> = BTreeMap::new();
-        for (place, passed) in passed {
-            let Some(from) = self.fleet.members.get(place).map(|member| member.worker.process) else {
-                continue;
-            };
-            for (to, count) in passed.deliveries {
-                expected.entry(to).or_default().push((from, count));
-            }
-        }
+        let is_working = |member: &&Member| member.threads > 0 && !member.is_gone;
+        let working: Vec<ProcessId> =
+            self.fleet.members.iter().filter(is_working).map(|member| member.worker.process).collect();
+        let Some((round, mut expected)) = self.rounds.complete(&working) else { return };
         for place in 0..self.fleet.members.len() {
             let is_working = |member: &&mut Member| member.threads > 0 && !member.is_gone;
             let Some(member) = self.fleet.members.get_mut(place).filter(is_working) else { continue };
-            let deliveries = expected.remove(&member.worker.process).unwrap_or_default();
-            if let Err(error) = member.tell(&Message::Expect(Passed { round, deliveries })) {
+            let nothing = || Passed { round, deliveries: Vec::new() };
+            let own = expected.remove(&member.worker.process).unwrap_or_else(nothing);
+            if let Err(error) = member.tell(&Message::Expect(own)) {
                 self.lose(place, &error.to_string());
             }
         }

@@ -14,9 +14,10 @@ use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_scenario::plan::{Captures, Plan};
 use plimsoll_workers::frame::{Body, LinkFrame, ProcessId};
 use plimsoll_workers::link::Link;
-use plimsoll_workers::message::{Begin, Crossing, Give, Message, Passed, Prepared, Reserve};
+use plimsoll_workers::message::{Begin, Crossing, Give, Message, Prepared, Reserve};
 use plimsoll_workers::post::Post;
 use plimsoll_workers::prepare::{Peer, Prepare};
+use plimsoll_workers::receipts::Receipts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
@@ -112,17 +113,8 @@ struct Load {
     part: LoadPart,
     clock: Clock,
     threads: ThreadSampler,
-    /// Replies of shards that have passed on their receipts, in this round.
-    passed: usize,
-    /// How often all of them have.
-    rounds: u32,
-    /// Deliveries that were sent to each other worker, and that came from each, since the run began.
-    sent: BTreeMap<ProcessId, u64>,
-    came: BTreeMap<ProcessId, u64>,
-    /// What is still to come, as the coordinator said of the last round of all workers.
-    expected: Passed,
-    /// Replies that wait until that has come.
-    held_back: usize,
+    /// Deliveries that went to other workers, and that came of them.
+    receipts: Receipts,
     /// What came from other workers since the level began, by worker and population.
     crossed: BTreeMap<(ProcessId, u16), u64>,
     stopped: usize,
@@ -271,11 +263,14 @@ impl Work {
             Message::Gone(process) => {
                 self.links.remove(&process);
                 self.gone.insert(process);
+                if let Some(load) = &mut self.load {
+                    load.receipts.lose(process);
+                }
                 self.pass_on();
             }
             Message::Expect(expected) => {
                 if let Some(load) = &mut self.load {
-                    load.expected = expected;
+                    load.receipts.expect(expected);
                 }
                 self.pass_on();
             }
@@ -353,16 +348,13 @@ impl Work {
             }
         });
         passing.map_err(|error| format!("a thread could not start: {error}"))?;
+        let mut receipts = Receipts::new(part.count());
+        self.gone.iter().for_each(|process| receipts.lose(*process));
         self.load = Some(Load {
             threads: ThreadSampler::new(part.threads()),
             part,
             clock,
-            passed: 0,
-            rounds: 0,
-            sent: BTreeMap::new(),
-            came: BTreeMap::new(),
-            expected: Passed::default(),
-            held_back: 0,
+            receipts,
             crossed: BTreeMap::new(),
             stopped: 0,
             ready: 0,
@@ -399,7 +391,7 @@ impl Work {
             *load.crossed.entry((from, population as u16)).or_default() += count;
         }
         load.part.leave(shard, deliveries);
-        *load.came.entry(from).or_default() += count;
+        load.receipts.came(from, count);
         self.pass_on();
     }
 
@@ -413,10 +405,7 @@ impl Work {
         let Some(load) = &mut self.load else { return };
         match (reply, &mut load.halted) {
             (Reply::PassedOn, _) => {
-                load.passed += 1;
-                let all = load.part.count();
-                if load.passed == all {
-                    (load.passed, load.held_back, load.rounds) = (0, load.held_back + all, load.rounds + 1);
+                if load.receipts.thread_has_passed_on() {
                     self.tell_passed_on();
                 }
             }
@@ -444,29 +433,17 @@ impl Work {
     fn tell_passed_on(&mut self) {
         self.leave_receipts();
         let Some(load) = &self.load else { return };
-        let deliveries = load.sent.iter().map(|(process, count)| (*process, *count)).collect();
-        let passed = Passed { round: load.rounds, deliveries };
+        let passed = load.receipts.round();
         self.tell(&Message::PassedOn(passed));
     }
 
     /// Replies that all was passed on, once what all other workers have passed on is here.
     fn pass_on(&mut self) {
-        let Some(load) = &self.load else { return };
-        let has_come = |(process, count): &(ProcessId, u64)| {
-            self.gone.contains(process) || load.came.get(process).is_some_and(|came| came >= count)
-        };
-        if load.held_back == 0
-            || load.expected.round < load.rounds
-            || !load.expected.deliveries.iter().all(has_come)
-        {
-            return;
+        let replies = self.load.as_mut().map_or(0, |load| load.receipts.take_complete());
+        if replies > 0 {
+            self.tell_crossed();
         }
-        let replies = load.held_back;
-        self.tell_crossed();
         (0..replies).for_each(|_| self.tell(&Message::Reply(Reply::PassedOn)));
-        if let Some(load) = &mut self.load {
-            load.held_back -= replies;
-        }
     }
 
     /// Tells what came from other workers since the level began.
@@ -489,7 +466,7 @@ impl Work {
             if !peer.shares_clock {
                 deliveries.iter_mut().for_each(|delivery| delivery.at = delivery.at - self.ahead);
             }
-            *load.sent.entry(peer.process).or_default() += deliveries.len() as u64;
+            load.receipts.sent(peer.process, deliveries.len() as u64);
             sent.push((peer.process, Message::Receipts(shard, deliveries)));
         }
         // Nobody reads what goes to one that is gone.
