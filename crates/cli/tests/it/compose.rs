@@ -298,7 +298,8 @@ fn nothing_is_added_where_no_engine_brings_the_platform_up() {
 fn manifests_are_applied_for_a_run_and_their_namespace_is_deleted_after_it() {
     let engine = Engine::of(WITH_MANIFESTS);
     let finished = engine.run(&[]).judged();
-    assert_eq!(count(finished.level(0), "delivered"), 299);
+    let sent = count(finished.level(0), "sent");
+    assert!(sent > 0 && count(finished.level(0), "delivered") == sent, "{finished:?}");
     let run = run_of(&finished);
     let namespace = format!("plimsoll-{run}");
     let down = format!("delete namespace {namespace} --ignore-not-found");

@@ -27,8 +27,8 @@ fn a_run_is_exported_to_the_formats_of_its_peers() {
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
     let column = |name: &str| head.iter().position(|head| *head == name).unwrap();
     let of_level = |label: &str| rows.iter().filter(|row| row[column("label")] == label).count() as u64;
-    assert_eq!(of_level("100/s"), count(run.level(0), "due"));
-    assert_eq!(of_level("200/s"), count(run.level(1), "due"));
+    assert_eq!(of_level("100/s"), count(run.level(0), "sent"));
+    assert_eq!(of_level("200/s"), count(run.level(1), "sent"));
     assert!(of_level("100/s warm-up") > 0);
     assert!(rows.iter().all(|row| row.len() == head.len() && row[column("success")] == "true"), "{jtl}");
     let started: i64 = run.summary["provenance"]["wall_epoch_ns"].as_i64().unwrap() / 1_000_000;
