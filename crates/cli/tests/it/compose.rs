@@ -151,7 +151,6 @@ fn a_compose_file_is_brought_up_for_a_run_and_taken_down_after_it() {
     let engine = Engine::of(WITH_COMPOSE);
     let finished = engine.run(&[]).judged();
     assert_delivers(&finished);
-    let level = finished.level(0);
     assert!(engine.place("compose config --quiet") < engine.place("compose up --detach"));
     engine.assert_down(DOWN);
     let run = run_of(&finished);
