@@ -341,7 +341,8 @@ mod tests {
             let mut offset = Offset::default();
             for number in 0..60_i64 {
                 let ours = 1_000_000_000 * number;
-                let (there, back) = (100_000 + (number * 7919) % 900_000, 100_000 + (number * 104_729) % 900_000);
+                let (there, back) =
+                    (100_000 + (number * 7919) % 900_000, 100_000 + (number * 104_729) % 900_000);
                 let truth = 3_000_000_000 + number * 90_000 + if number < 30 { 0 } else { jump };
                 let (asked, answered) = (Nanos(ours - there), Nanos(ours + back));
                 offset.add(Reading { asked, answered, theirs: Nanos(ours + truth) });

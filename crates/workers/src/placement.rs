@@ -180,8 +180,8 @@ mod tests {
         let workers = [worker("a", None, 2, 50_000), worker("b", None, 1, 1_100)];
         assert_eq!(dealt(&workers, devices(3_000, None)), [2, 1]);
         let refused = placed(&workers, &[devices(3_072, None)]).unwrap_err();
-        assert_eq!(refused, Unplaced::NoRoom { worker: "b".into(), room: 1_000, part: 1_023 });
-        assert!(refused.to_string().contains("can hold 1000 connections, and its part of the run has 1023"));
+        assert_eq!(refused, Unplaced::NoRoom { worker: "b".into(), room: 1_000, part: 1_024 });
+        assert!(refused.to_string().contains("can hold 1000 connections, and its part of the run has 1024"));
         let ports = placed(&[worker("a", None, 1, 50_000)], &[devices(28_001, None)]).unwrap_err();
         assert_eq!(ports, Unplaced::NoRoom { worker: "a".into(), room: 28_000, part: 28_001 });
     }

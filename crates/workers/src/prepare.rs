@@ -65,7 +65,11 @@ impl Prepare {
         let all = self.stands.iter().flatten().fold(0_u64, |all, stand| all.saturating_add(of(stand)));
         let are_whole = self.stands.iter().all(|stands| stands.len() == workers);
         let are_known = self.peers.is_empty() || self.peers.len() == workers;
-        self.stands.len() == populations && are_whole && are_known && self.place < workers && all <= MOST_THREADS
+        self.stands.len() == populations
+            && are_whole
+            && are_known
+            && self.place < workers
+            && all <= MOST_THREADS
     }
 
     /// Which load threads the worker has; only of what is sound.

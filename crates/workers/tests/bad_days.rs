@@ -153,7 +153,11 @@ impl Worker {
             Message::Receipts(_, deliveries) => {
                 self.receipts.came(process(from), deliveries.len() as u64);
                 for delivery in deliveries {
-                    truth.there.entry((delivery.device as u16, self.place)).or_default().push(delivery.sequence);
+                    truth
+                        .there
+                        .entry((delivery.device as u16, self.place))
+                        .or_default()
+                        .push(delivery.sequence);
                 }
             }
             Message::Order(Order { command: Command::Run { timeline, .. }, .. }) => {
@@ -354,8 +358,12 @@ impl Coordinator {
 fn day(seed: u64) -> Option<Vec<Option<String>>> {
     let mut draw = Draw(seed);
     let workers = 2 + draw.below(4) as usize;
-    let mut network =
-        Network { lost: draw.below(4) * 5, twice: draw.below(3) * 5, slowest: 1 << draw.below(8), ..Network::default() };
+    let mut network = Network {
+        lost: draw.below(4) * 5,
+        twice: draw.below(3) * 5,
+        slowest: 1 << draw.below(8),
+        ..Network::default()
+    };
     // The last place is that of the server.
     let server = workers + 1;
     let mut bad: BTreeMap<Place, (Nanos, Bad)> = BTreeMap::new();
@@ -381,7 +389,8 @@ fn day(seed: u64) -> Option<Vec<Option<String>>> {
     };
     let killed = bad.get(&0).filter(|(_, what)| matches!(what, Bad::Killed)).map(|(at, _)| *at);
     let threads: Vec<usize> = (0..workers).map(|_| 1 + draw.below(3) as usize).collect();
-    let mut all: Vec<Worker> = (1..).zip(&threads).map(|(place, threads)| Worker::new(place, *threads)).collect();
+    let mut all: Vec<Worker> =
+        (1..).zip(&threads).map(|(place, threads)| Worker::new(place, *threads)).collect();
     let (mut coordinator, mut truth) = (Coordinator::new(threads), Truth::default());
     coordinator.begin(Nanos::ZERO);
     // Frames for one that stands still wait for it.
@@ -423,10 +432,12 @@ fn day(seed: u64) -> Option<Vec<Option<String>>> {
             }
         }
         if let Some(killed) = killed {
-            let sends = |worker: &&Worker| worker.load.is_some() && !stands(worker.place) && !is_dead(worker.place);
+            let sends =
+                |worker: &&Worker| worker.load.is_some() && !stands(worker.place) && !is_dead(worker.place);
             let late = now > killed + LEASE + Nanos::from_secs(1);
             let stood = |worker: &&Worker| matches!(bad.get(&worker.place), Some((_, Bad::StandsStill(_))));
-            let who = all.iter().filter(sends).find(|worker| late && !stood(worker)).map(|worker| worker.place);
+            let who =
+                all.iter().filter(sends).find(|worker| late && !stood(worker)).map(|worker| worker.place);
             assert!(who.is_none(), "seed {seed}: worker {who:?} sends without a coordinator; {bad:?}");
             if now > killed + LEASE * 2 {
                 return None;
@@ -443,5 +454,9 @@ fn levels_that_count_are_exact_and_all_others_say_why() {
     let valid = levels.iter().filter(|reason| reason.is_none()).count();
     let killed = days.iter().filter(|day| day.is_none()).count();
     // Bad days were bad, and not so bad that nothing counts.
-    assert!(valid > 500 && levels.len() - valid > 100 && killed > 20, "{valid} of {}, {killed} killed", levels.len());
+    assert!(
+        valid > 500 && levels.len() - valid > 100 && killed > 20,
+        "{valid} of {}, {killed} killed",
+        levels.len()
+    );
 }

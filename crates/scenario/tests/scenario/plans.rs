@@ -760,7 +760,10 @@ fn metrics_of_the_profile_are_read_unless_that_is_not_wanted() {
     };
     let own = "metrics: [{ component: broker, json: 'http://h:1/', read: { queue: /queue } }]";
     assert_eq!([metrics(""), metrics(own)], [1, 2]);
-    assert_eq!([metrics("profile_metrics: false"), metrics(&format!("profile_metrics: false, {own}"))], [0, 1]);
+    assert_eq!(
+        [metrics("profile_metrics: false"), metrics(&format!("profile_metrics: false, {own}"))],
+        [0, 1]
+    );
 }
 
 #[test]
