@@ -4,9 +4,12 @@ use crate::level::LevelSummary;
 use plimsoll_model::record::Terms;
 use plimsoll_model::text::grouped;
 
-/// Why duplicates are legal; `None` where they are violations (MQTT 5, sections 3.3.4, 4.3 and 4.4).
+/// Why duplicates are legal; `None` where they are violations (MQTT 5, sections 3.3.4, 4.3 and 4.4). How a platform acknowledges what is
+/// published to it says nothing of what it delivers, but over MQTT.
 pub fn legal(terms: &Terms) -> Option<String> {
-    if terms.several_filters {
+    if terms.redelivery.is_some() {
+        terms.redelivery.clone()
+    } else if terms.several_filters {
         Some("a broker may deliver once for each matching filter".into())
     } else if terms.qos.min(terms.subscribe_qos) == 1 {
         let repeats =
@@ -73,5 +76,14 @@ mod tests {
         assert_eq!(why(1, 0, false), "", "in a clean session nothing is sent again");
         let filters = Terms { several_filters: true, ..Terms::default() };
         assert!(legal(&filters).is_some());
+    }
+
+    #[test]
+    fn a_protocol_that_delivers_again_does_so_however_messages_are_acknowledged() {
+        for qos in [0, 1] {
+            let log = "a log is read again".to_owned();
+            let terms = Terms { qos, several_filters: true, redelivery: Some(log), ..Terms::default() };
+            assert_eq!(legal(&terms).as_deref(), Some("a log is read again"));
+        }
     }
 }

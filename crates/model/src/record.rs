@@ -552,14 +552,18 @@ pub struct Terms {
     pub devices: u32,
     /// Subscribers.
     pub subscribers: u32,
-    /// QoS of publishing.
+    /// QoS of publishing over MQTT. Over other protocols 1 stands for messages that are acknowledged.
     pub qos: u8,
     /// Whether messages are acknowledged at a QoS that has no acknowledgement of its own: by an answer of the platform's, or by what
     /// a gateway's log tells.
     #[serde(default)]
     pub acknowledged_otherwise: bool,
-    /// QoS that subscribers asked for.
+    /// QoS that subscribers asked for over MQTT; 0 where they receive otherwise.
     pub subscribe_qos: u8,
+    /// Why the platform may bring a message to a subscriber more than once, for people: by another protocol than MQTT, or where the QoS
+    /// of what is published to the subscribers' broker is not known. `None` where both QoS decide, and where it may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redelivery: Option<String>,
     /// Time that a subscriber of ours spends on each message before it reads the next.
     #[serde(default)]
     pub subscriber_work: Nanos,

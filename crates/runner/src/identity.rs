@@ -76,6 +76,7 @@ pub fn terms(plan: &Plan) -> Terms {
         qos: together.qos.max(own.qos),
         acknowledged_otherwise: together.acknowledged_otherwise || own.acknowledged_otherwise,
         subscribe_qos: together.subscribe_qos.max(own.subscribe_qos),
+        redelivery: together.redelivery.clone().or(own.redelivery),
         subscriber_work: together.subscriber_work.max(own.subscriber_work),
         subscribers_acknowledge_late: together.subscribers_acknowledge_late
             || own.subscribers_acknowledge_late,
@@ -115,16 +116,18 @@ fn terms_of_population(own: &Plan, run: &Plan) -> PopulationTerms {
 fn terms_of(plan: &Plan, run: &Plan) -> Terms {
     let mqtt = plan.protocol() == Protocol::Mqtt;
     let roles = &plan.platform.roles;
+    let receivers = run.receivers_of(plan);
     // Those who listen have no QoS that would excuse what comes twice.
-    let subscribe_qos = plan.subscribe_qos();
+    let subscribe_qos = receivers.subscribe_qos();
     Terms {
         devices: plan.devices,
         subscribers: plan.subscribers.count,
         qos: if mqtt { plan.mqtt.qos.level() } else { u8::from(plan.acknowledges()) },
         acknowledged_otherwise: mqtt && plan.mqtt.qos.level() == 0 && plan.acknowledges(),
         subscribe_qos,
+        redelivery: plan.redelivery(receivers).map(str::to_owned),
         subscriber_work: plan.subscribers.work,
-        subscribers_acknowledge_late: subscribe_qos > 0 && plan.subscribers.link.delays(),
+        subscribers_acknowledge_late: subscribe_qos > 0 && receivers.subscribers.link.delays(),
         listener: roles.listener.as_ref().map(|listener| match listener.protocol {
             Protocol::Coap => Listener::Udp,
             _ => Listener::Tcp,
@@ -194,4 +197,64 @@ fn platform_facts(plan: &Plan) -> BTreeMap<String, String> {
         facts.extend(balancer.limits.iter().map(of));
     }
     facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_scenario::{Environment, SourceFile, load};
+
+    const OWN: &str = "population: { devices: 4, subscribers: 1 }\n";
+
+    /// What the analysis must know of a scenario with a platform at that address and these keys.
+    fn of(address: &str, more: &str) -> Terms {
+        let text = format!(
+            "name: t\nplatform: {{ profile: existing, address: '{address}' }}\nload: {{ levels: [1/s] }}\n\
+             objectives: {{ publish_p99: null }}\n{more}"
+        );
+        let profile = |_: &str| Err("none".to_owned());
+        let environment = Environment { profile: &profile, variable: &|_| None };
+        let source = SourceFile { name: "t".into(), text };
+        terms(&load(&source, &[], &environment).unwrap_or_else(|found| panic!("{found}")))
+    }
+
+    #[test]
+    fn what_delivers_at_least_once_does_so_however_messages_are_acknowledged() {
+        for (address, unacknowledged) in [
+            ("amqp://h:1", "amqp: { confirms: false }"),
+            ("amqp1://h:1", "amqp1: { acknowledged: false }"),
+            ("kafka://h:1", "kafka: { acks: none }"),
+        ] {
+            let own = |more: &str| of(address, &format!("{OWN}{more}"));
+            let (with, without) = (own(""), own(unacknowledged));
+            assert!(with.acknowledges() && !without.acknowledges(), "{address}");
+            assert!(
+                without.redelivery.as_ref().is_some_and(|why| why.contains("at least once")),
+                "{address}"
+            );
+            assert_eq!((with.subscribe_qos, &with.redelivery), (0, &without.redelivery), "{address}");
+        }
+        assert_eq!(of("nats://h:1", OWN).redelivery, None, "without a stream, at most once");
+        assert!(of("nats://h:1", &format!("{OWN}nats: {{ create_stream: memory }}")).redelivery.is_some());
+        let mqtt = of("mqtt://h:1", &format!("{OWN}mqtt: {{ qos: 1 }}"));
+        assert_eq!((mqtt.qos, mqtt.redelivery), (1, None), "both QoS decide");
+    }
+
+    #[test]
+    fn subscribers_at_another_platform_receive_as_their_protocol_delivers() {
+        let of = |qos: u8, of_subscribers: &str| {
+            let more = format!(
+                "population: {{ devices: 4 }}\nmqtt: {{ qos: {qos} }}\n\
+                 subscribers: {{ count: 1, filters: ['#'], {of_subscribers} }}\n"
+            );
+            of("mqtt://h:1", &more)
+        };
+        let kafka = of(0, "platform: { address: 'kafka://h:2' }, kafka: { topic: t }");
+        assert!(kafka.redelivery.as_ref().is_some_and(|why| why.starts_with("Kafka")), "{kafka:?}");
+        let core = of(1, "platform: { address: 'nats://h:2' }");
+        assert_eq!((core.qos, core.subscribe_qos, core.redelivery), (1, 0, None));
+        // At which QoS another broker has what it is given, the platform decides.
+        let bridged = of(0, "qos: 1, platform: { address: 'mqtt://h:2' }");
+        assert_eq!((bridged.qos, bridged.redelivery.as_deref()), (0, Some("QoS 1 delivers at least once")));
+    }
 }

@@ -27,6 +27,30 @@ impl Ports {
     }
 }
 
+impl Ports {
+    /// Lets every client of the broker that has them read so many bytes a second at most.
+    pub fn limit_readers(self, bytes: u32) {
+        // Its program for that lies beside it.
+        const CONFIGURE: &str = r#"
+            beside=$(dirname "$(readlink -f "$(command -v kafka-broker)")")
+            exec java -Xmx128m -cp "$beside/target/lib/*" kafka.admin.ConfigCommand "$@""#;
+        let (address, limit) = (self.address(), format!("consumer_byte_rate={bytes}"));
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            CONFIGURE,
+            "sh",
+            "--bootstrap-server",
+            &address,
+            "--alter",
+            "--add-config",
+            &limit,
+        ]);
+        let output = command.args(["--entity-type", "clients", "--entity-default"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// A running broker, which is killed when it is dropped. Its folder outlives it.
 pub struct KafkaBroker(Child);
 

@@ -96,6 +96,8 @@ pub struct Flow {
     pub window: u32,
     /// Of a link: the platform's number of it, how many deliveries it has counted, and how many more it wants.
     pub credit: Option<(u32, u32, u32)>,
+    /// Whether it wants what it has given credit for now or not at all (section 2.6.7).
+    pub drain: bool,
     /// Whether it wants to know how things stand with us.
     pub echo: bool,
 }
@@ -195,10 +197,10 @@ pub fn read<'a>(
             fields.skip(2)?;
             let handle = fields.number()?;
             let (counted, credit) = (fields.number()?.unwrap_or_default(), fields.number()?);
-            fields.skip(2)?;
-            let echo = fields.field()?.is_true();
+            fields.skip(1)?;
+            let (drain, echo) = (fields.field()?.is_true(), fields.field()?.is_true());
             let credit = handle.zip(credit).map(|(handle, credit)| (handle, counted, credit));
-            Performative::Flow(Flow { next_incoming, window, credit, echo })
+            Performative::Flow(Flow { next_incoming, window, credit, drain, echo })
         }
         TRANSFER => {
             fields.skip(1)?;
@@ -387,14 +389,16 @@ pub struct Standing {
     pub window: u32,
     /// The number of our next transfer.
     pub next_outgoing: u32,
-    /// Of our link: how many deliveries went over it, and how many more we want; `None` to say nothing of it.
+    /// Of our link: how many deliveries went over it, and how many more may go; `None` to say nothing of it.
     pub credit: Option<(u32, u32)>,
+    /// Whether a platform that wanted our messages now or not at all has had all that there were (section 2.6.7).
+    pub drained: bool,
 }
 
 /// Appends how things stand with us.
 pub fn put_flow(standing: Standing, out: &mut Vec<u8>) {
     put_frame(false, out, |out| {
-        put_list(FLOW, 7, out, |out| {
+        put_list(FLOW, if standing.drained { 9 } else { 7 }, out, |out| {
             put_uint(standing.next_incoming, out);
             put_uint(standing.window, out);
             put_uint(standing.next_outgoing, out);
@@ -406,6 +410,10 @@ pub fn put_flow(standing: Standing, out: &mut Vec<u8>) {
                     put_uint(credit, out);
                 }
                 None => (0..3).for_each(|_| put_null(out)),
+            }
+            if standing.drained {
+                put_uint(0, out);
+                put_bool(true, out);
             }
         });
     });
@@ -499,9 +507,14 @@ mod tests {
         assert!(matches!(read_back(&out), Performative::Detach(1, None)));
         out.clear();
         let credit = Some((3, 100));
-        put_flow(Standing { next_incoming: 1, window: 9, next_outgoing: 2, credit }, &mut out);
-        let Performative::Flow(flow) = read_back(&out) else { panic!("{out:?}") };
-        assert_eq!(flow, Flow { next_incoming: Some(1), window: 9, credit: Some((0, 3, 100)), echo: false });
+        for drain in [false, true] {
+            out.clear();
+            let standing = Standing { next_incoming: 1, window: 9, next_outgoing: 2, credit, drained: drain };
+            put_flow(standing, &mut out);
+            let Performative::Flow(flow) = read_back(&out) else { panic!("{out:?}") };
+            let credit = Some((0, 3, 100));
+            assert_eq!(flow, Flow { next_incoming: Some(1), window: 9, credit, drain, echo: false });
+        }
         out.clear();
         put_transfer((7, false, true), b"part", &mut out);
         assert!(out.len() <= TRANSFER_OVERHEAD + 4);

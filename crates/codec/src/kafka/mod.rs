@@ -22,6 +22,10 @@ pub use requests::{
 
 /// Errors by their numbers, those that a client treats in their own ways.
 pub mod error {
+    use super::Acks;
+
+    /// The broker does not say what.
+    pub const UNKNOWN: i16 = -1;
     /// None.
     pub const NONE: i16 = 0;
     /// The offset is not kept any more, or not yet there.
@@ -36,6 +40,10 @@ pub mod error {
     pub const REQUEST_TIMED_OUT: i16 = 7;
     /// Too few brokers have a copy at present.
     pub const NOT_ENOUGH_REPLICAS: i16 = 19;
+    /// The same, when the broker that leads has stored the record.
+    pub const NOT_ENOUGH_REPLICAS_AFTER_APPEND: i16 = 20;
+    /// The disk of the broker failed.
+    pub const DISK_FAILED: i16 = 56;
     /// The topic exists.
     pub const TOPIC_EXISTS: i16 = 36;
     /// The records were stored before.
@@ -74,7 +82,9 @@ pub mod error {
             NOT_COORDINATOR => "another broker looks after the group",
             COORDINATOR_NOT_AVAILABLE => "no broker looks after the group at present",
             17 => "that is no name of a topic",
-            NOT_ENOUGH_REPLICAS | 20 => "too few brokers have a copy (min.insync.replicas)",
+            NOT_ENOUGH_REPLICAS | NOT_ENOUGH_REPLICAS_AFTER_APPEND => {
+                "too few brokers have a copy (min.insync.replicas)"
+            }
             29 => "the user may not use the topic",
             30 => "the user may not use the group",
             31 => "the user may not use the cluster",
@@ -83,7 +93,7 @@ pub mod error {
             38 => "there are fewer brokers than copies are wanted",
             41 => "another broker is the controller",
             44 => "a policy of the broker forbids it",
-            56 => "the broker's disk failed",
+            DISK_FAILED => "the broker's disk failed",
             AUTHENTICATION_FAILED => "user name or password is wrong",
             87 => "the record is not as the topic demands",
             _ => return format!("error {error} of Kafka"),
@@ -91,11 +101,21 @@ pub mod error {
         format!("{known} (error {error} of Kafka)")
     }
 
+    /// Whether a record may be in the log although the broker says so of it. The broker that leads stores a record before it waits for
+    /// other copies. What ends the wait says nothing of the record, and so does a leader that is none any more by then.
+    pub fn may_be_stored(error: i16, acks: Acks) -> bool {
+        match error {
+            REQUEST_TIMED_OUT | NOT_ENOUGH_REPLICAS_AFTER_APPEND | DISK_FAILED | UNKNOWN => true,
+            NOT_LEADER => acks == Acks::All,
+            _ => false,
+        }
+    }
+
     /// Whether the same may succeed a little later.
     pub fn is_passing(error: i16) -> bool {
         // The numbers are those of brokers, replicas and coordinators that are not there at present.
         // So are those of a disk that failed and of a listener that is not there yet.
-        let is_of_others = matches!(error, 8 | 9 | 13..=16 | 56 | 72);
+        let is_of_others = matches!(error, 8 | 9 | 13..=16 | DISK_FAILED | 72);
         is_of_others
             || matches!(
                 error,

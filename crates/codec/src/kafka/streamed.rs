@@ -67,6 +67,8 @@ struct Batch {
 pub enum Piece<'a> {
     /// Nothing that matters outside.
     Nothing,
+    /// The broker holds the client back for so many milliseconds.
+    HeldBack(i32),
     /// What follows is of a partition with which that went wrong.
     Partition(i16),
     /// A record.
@@ -166,7 +168,10 @@ impl Records {
         let mut found = Piece::Nothing;
         match self.state {
             State::Head => {
-                let _throttled = reader.i32()?;
+                let throttled = reader.i32()?;
+                if throttled > 0 {
+                    found = Piece::HeldBack(throttled);
+                }
                 self.topics = usize::try_from(reader.i32()?).unwrap_or_default();
                 self.state = State::Batch;
             }
@@ -338,6 +343,15 @@ mod tests {
             assert_eq!(read(&bytes, chunk), Ok((expected, Some(1))), "{chunk}");
         }
         assert_eq!(read(&answer(&[]), 5), Ok((Vec::new(), None)));
+    }
+
+    #[test]
+    fn how_long_a_client_is_held_back_is_read() {
+        // A broker that holds a client back gives no records.
+        let mut records = Records::new(HEAD);
+        assert_eq!(records.take(&[0, 0, 1, 44, 0, 0, 0, 0]), Ok(Piece::HeldBack(300)));
+        assert!(records.are_whole());
+        assert_eq!(Records::new(HEAD).take(&[0; HEAD]), Ok(Piece::Nothing));
     }
 
     #[test]

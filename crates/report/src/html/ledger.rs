@@ -92,7 +92,7 @@ pub fn body(summary: &Summary) -> Markup {
             p.note {
                 @match &level.duplicates_legal {
                     Some(why) => { "The duplicates are legal here: " (why) "." }
-                    None => { "The duplicates are violations: nothing in the QoS levels and filters allows them." }
+                    None => { "The duplicates are violations: neither how subscribers receive nor their filters allow them." }
                 }
             }
         }

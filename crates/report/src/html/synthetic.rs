@@ -135,6 +135,7 @@ fn terms() -> Terms {
         qos: 1,
         acknowledged_otherwise: false,
         subscribe_qos: 1,
+        redelivery: None,
         subscriber_work: Nanos::ZERO,
         subscribers_acknowledge_late: false,
         listener: None,

@@ -148,7 +148,8 @@ fn facts(record: &RunRecord, summary: &Summary) -> Vec<(&'static str, String)> {
 fn qos(record: &RunRecord) -> Option<String> {
     let terms = &record.terms;
     record.provenance.platform.get("protocol").filter(|protocol| *protocol == "MQTT")?;
-    Some(if terms.subscribers == 0 || terms.listener.is_some() {
+    let receive_otherwise = terms.listener.is_some() || terms.redelivery.is_some();
+    Some(if terms.subscribers == 0 || receive_otherwise {
         format!("publish {}", terms.qos)
     } else {
         format!("publish {}, subscribe {}", terms.qos, terms.subscribe_qos)

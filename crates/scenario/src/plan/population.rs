@@ -61,6 +61,15 @@ impl Plan {
         self.populations().map(|plan| plan.devices).sum()
     }
 
+    /// The plan by which those connect who receive what the devices of a population of this run send.
+    pub fn receivers_of<'a>(&'a self, population: &'a Plan) -> &'a Plan {
+        let of_others = |plan: &&Plan| plan.population.receivers == ReceiversPlan::OfOthers;
+        match population.population.receivers {
+            ReceiversPlan::Common => self.populations().find(of_others).unwrap_or(population),
+            ReceiversPlan::Own | ReceiversPlan::OfOthers => population,
+        }
+    }
+
     /// Subscribers that connect by this plan.
     pub fn own_subscribers(&self) -> u32 {
         match self.population.receivers {

@@ -69,9 +69,25 @@ impl Plan {
         self.platform.secrets.iter().chain(SLICES.iter().flat_map(|slice| (slice.secrets)(self)))
     }
 
-    /// The QoS, in the words of MQTT, at which subscribers receive as clients of the devices' protocol; 0 where they receive otherwise.
+    /// The QoS of subscribers that are clients over MQTT; 0 where they receive otherwise.
     pub fn subscribe_qos(&self) -> u8 {
-        if self.platform.roles.have_receivers() { 0 } else { (slice(self.protocol()).subscribe_qos)(self) }
+        let are_clients = self.protocol() == Protocol::Mqtt && !self.platform.roles.have_receivers();
+        if are_clients { self.subscribers.qos.level() } else { 0 }
+    }
+
+    /// Why the platform may bring messages of these devices more than once to subscribers that connect by the plan of `receivers`. `None`
+    /// where it may not, and where subscribers have the broker of MQTT to which devices publish: there both QoS decide.
+    pub fn redelivery(&self, receivers: &Plan) -> Option<&'static str> {
+        let roles = &receivers.platform.roles;
+        let spoken = match (roles.have_receivers(), &roles.notified) {
+            (true, _) => return None,
+            (false, Some(_)) => Protocol::Mqtt,
+            (false, None) => receivers.protocol(),
+        };
+        let is_same_broker = roles.notified.is_none()
+            && self.protocol() == Protocol::Mqtt
+            && self.platform.address == receivers.platform.address;
+        if spoken == Protocol::Mqtt && is_same_broker { None } else { (slice(spoken).redelivers)(receivers) }
     }
 
     /// Whether the platform answers each message: by the protocol, or by a message of its own.

@@ -37,8 +37,9 @@ pub(crate) struct Slice {
     pub acknowledges: fn(&Scenario) -> bool,
     /// Whether the platform answers each message by the protocol itself.
     pub is_answered: fn(&Plan) -> bool,
-    /// The QoS, in the words of MQTT, at which subscribers that are its clients receive: from 1 on, a message may come twice.
-    pub subscribe_qos: fn(&Plan) -> u8,
+    /// Why the platform may bring a message more than once to subscribers that are its clients, however it acknowledges what is
+    /// published; `None` where it may not.
+    pub redelivers: fn(&Plan) -> Option<&'static str>,
     /// What its section holds that must not be shown.
     pub secrets: fn(&Plan) -> Vec<&Secret>,
     /// The devices and what they send, for people.

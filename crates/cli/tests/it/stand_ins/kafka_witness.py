@@ -4,6 +4,7 @@
     topics ADDRESS                      says which topics there are once it is told to end
     bridge ADDRESS TOPIC MQTT_PORT      passes on what an MQTT broker has, with the MQTT topic as the key, compressed
     intrude ADDRESS TOPIC               joins the first group of a run for three seconds, and says how many partitions it was given
+    repeat ADDRESS TOPIC COUNT          writes the first records of a topic again, as what repeats after an unclean restart does
     make ADDRESS TOPIC                  makes a topic of eight partitions with a copy of each, and says how many brokers lead them
 """
 
@@ -34,6 +35,19 @@ if what == "make":
     while len(partitions) < 8:
         partitions = admin.describe_topics([topic])[0]["partitions"]
     print(f"leaders={len({partition['leader'] for partition in partitions})}", flush=True)
+    sys.exit()
+if what == "repeat":
+    print("ready=1", flush=True)
+    records = []
+    for record in KafkaConsumer(topic, bootstrap_servers=address, auto_offset_reset="earliest"):
+        records.append(record)
+        if len(records) == int(more[0]):
+            break
+    producer = KafkaProducer(bootstrap_servers=address, acks="all")
+    for record in records:
+        producer.send(topic, record.value, record.key)
+    producer.flush()
+    print(f"again={len(records)}", flush=True)
     sys.exit()
 if what == "intrude":
     print("ready=1", flush=True)

@@ -4,7 +4,9 @@
 //! in which they were published. A subscriber has a queue of its own that is bound to the exchange, or consumes from one that exists.
 
 use crate::driver::Client;
-use crate::drivers::messaging::{Failure, Flight, Happened, Outgoing};
+use crate::drivers::messaging::{
+    Failure, Flight, Happened, KEPT, LARGEST_CONTENT, Names, Outgoing, malformed,
+};
 use crate::drivers::{messaging, words};
 use plimsoll_codec::amqp::methods::{self, Method, QueueKind, Tuning};
 use plimsoll_codec::amqp::{self, Frame};
@@ -21,10 +23,6 @@ const LARGEST_FRAME: u32 = 131_072;
 const HEARTBEAT: u16 = 60;
 /// A platform that reads nothing may do so for that long before it is given up.
 const LONGEST_BLOCKED: Nanos = Nanos::from_secs(3600);
-/// The largest content that we take, twice the largest of a scenario.
-const LARGEST_CONTENT: u64 = 2 * 1024 * 1024;
-/// Room for a content that a session keeps.
-const KEPT: usize = 64 * 1024;
 /// A queue that subscribers share goes after so many milliseconds without any of them: that of a run which was killed goes by
 /// itself.
 const EXPIRES: i32 = 300_000;
@@ -35,22 +33,13 @@ const LASTING: [u16; 5] = [402, 403, 404, 406, 530];
 /// What all sessions of a run have in common.
 pub struct Settings {
     amqp: AmqpPlan,
-    /// The group in which subscribers share a queue.
-    group: Option<String>,
-    /// The number of the population's first subscriber.
-    population: u32,
-    run: String,
+    names: Names,
 }
 
 impl Settings {
     /// Of a plan.
     pub fn new(plan: &Plan, run: RunId) -> Settings {
-        Settings {
-            amqp: plan.amqp.clone(),
-            group: plan.subscribers.share.clone(),
-            population: plan.population.first_subscriber,
-            run: run.to_string(),
-        }
+        Settings { amqp: plan.amqp.clone(), names: Names::of(plan, run) }
     }
 }
 
@@ -117,21 +106,18 @@ impl Session {
     }
 
     /// The queue of a subscriber, and how it is asked for.
-    fn queue(&self, subscriber: u32) -> (String, QueueKind) {
-        let Settings { amqp, group, population, run } = &*self.settings;
-        match (&amqp.queue, group) {
+    fn queue(&self) -> (String, QueueKind) {
+        let Settings { amqp, names } = &*self.settings;
+        match (&amqp.queue, names.group()) {
             (Some(queue), _) => (queue.clone(), QueueKind::Existing),
-            (None, Some(group)) => {
-                // Two populations may have groups of one name.
-                (format!("plimsoll-{run}-{population}-group-{group}"), QueueKind::Shared(EXPIRES))
-            }
-            (None, None) => (format!("plimsoll-{run}-s{subscriber}"), QueueKind::Exclusive),
+            (None, Some(group)) => (group.to_owned(), QueueKind::Shared(EXPIRES)),
+            (None, None) => (names.client(self.client), QueueKind::Exclusive),
         }
     }
 
     /// Asks for everything that a subscriber needs: answers come in turn, and the last one says that all is there.
-    fn subscribe(&mut self, subscriber: u32, out: &mut Vec<u8>) {
-        let (queue, kind) = self.queue(subscriber);
+    fn subscribe(&mut self, out: &mut Vec<u8>) {
+        let (queue, kind) = self.queue();
         methods::encode_queue_declare(CHANNEL, &queue, kind, out);
         if kind != QueueKind::Existing {
             for filter in &self.filters {
@@ -173,7 +159,7 @@ impl Session {
             }
             (Phase::Channel, Method::ChannelOpened) => {
                 match self.client {
-                    Client::Subscriber(subscriber) => self.subscribe(subscriber, out),
+                    Client::Subscriber(_) => self.subscribe(out),
                     Client::Device(_) if self.settings.amqp.confirms => {
                         methods::encode_confirm_select(CHANNEL, out);
                         self.phase = Phase::Confirming;
@@ -263,8 +249,11 @@ impl Session {
         }
     }
 
-    /// Notes which messages a tag confirms; whether any.
+    /// Notes which messages a tag confirms; whether any. With `through`, zero stands for all that are under way.
     fn confirm(&mut self, tag: u64, through: bool) -> bool {
+        if through && tag == 0 {
+            return self.flight.end_all();
+        }
         let place = tag.checked_sub(self.flight.first()).and_then(|place| usize::try_from(place).ok());
         place.is_some_and(|place| self.flight.end(if through { 0 } else { place }..=place))
     }
@@ -275,7 +264,7 @@ impl Session {
             self.content = Vec::new();
         }
         self.content.clear();
-        if size > LARGEST_CONTENT {
+        if size > LARGEST_CONTENT as u64 {
             return Err(Failure::passing(format!(
                 "the platform sent a content of {size} bytes, more than we take"
             )));
@@ -350,11 +339,11 @@ impl messaging::Session for Session {
                 "no AMQP 0-9-1 there: the platform asks for protocol {own} in version {major}.{minor}.{revision} of AMQP"
             ));
         }
-        amqp::length(bytes).map_err(|error| format!("malformed: {error}"))
+        amqp::length(bytes).map_err(malformed)
     }
 
     fn receive<'a>(&'a mut self, frame: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure> {
-        match amqp::decode(frame).map_err(|error| Failure::passing(format!("malformed: {error}")))? {
+        match amqp::decode(frame).map_err(Failure::malformed)? {
             Frame::Method(_, method) => self.method(method, out),
             Frame::Header(_, size) => self.head(size, out),
             Frame::Body(_, part) => self.body(part, out),
@@ -365,6 +354,10 @@ impl messaging::Session for Session {
     fn may_publish(&self) -> bool {
         let AmqpPlan { confirms, in_flight, .. } = self.settings.amqp;
         self.may_send && (!confirms || self.flight.has_room(in_flight))
+    }
+
+    fn held_back(&self) -> Option<&'static str> {
+        (!self.may_send).then_some("it let nobody send for a while (channel.flow), so messages waited")
     }
 
     fn publish(&mut self, message: Outgoing<'_>, out: &mut Vec<u8>) -> Result<(), String> {

@@ -3,12 +3,14 @@
 //! The platform says with credit how many messages it takes. What became of each comes as a disposition.
 
 use crate::driver::Client;
-use crate::drivers::messaging::{Failure, Flight, Happened, Outgoing};
+use crate::drivers::messaging::{
+    Failure, Flight, Happened, KEPT, LARGEST_CONTENT, Names, Outgoing, malformed,
+};
 use crate::drivers::{messaging, words};
 use plimsoll_codec::amqp1::performatives::{
     self, Attach, Disposition, End, Error, Flow, Outcome, Performative, Standing, TRANSFER_OVERHEAD, Transfer,
 };
-use plimsoll_codec::amqp1::{self, Frame, LARGEST_FRAME, Malformed, message};
+use plimsoll_codec::amqp1::{self, Frame, LARGEST_FRAME, message};
 use plimsoll_codec::levels::{dotted_filter, to_dots};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Amqp1Plan, Plan};
@@ -29,10 +31,6 @@ const SHORTEST_KEEP_ALIVE: Nanos = Nanos::from_millis(500);
 const MESSAGE_OVERHEAD: usize = 32;
 /// Messages of which it is remembered how many frames they took: more than wait for the kernel.
 const REMEMBERED: usize = 8192;
-/// The largest content that we take, twice the largest of a scenario.
-const LARGEST_CONTENT: usize = 2 * 1024 * 1024;
-/// Room for a message that a session keeps.
-const KEPT: usize = 64 * 1024;
 /// The number of protocol headers.
 const SASL_PROTOCOL: u8 = 3;
 /// The answers to who a client is: it is let in, or there is no such user with that password.
@@ -50,13 +48,9 @@ const LASTING: [&str; 5] = [
 /// What all sessions of a run have in common.
 pub struct Settings {
     amqp: Amqp1Plan,
-    /// The group in which subscribers share a subscription.
-    group: Option<String>,
-    /// The number of the population's first subscriber.
-    population: u32,
+    names: Names,
     hostname: String,
     largest_content: usize,
-    run: String,
 }
 
 impl Settings {
@@ -66,11 +60,9 @@ impl Settings {
         let hostname = plan.amqp1.hostname.clone().or(host).unwrap_or_else(|| "localhost".to_owned());
         Settings {
             amqp: plan.amqp1.clone(),
-            group: plan.subscribers.share.clone(),
-            population: plan.population.first_subscriber,
+            names: Names::of(plan, run),
             hostname,
             largest_content: plan.largest_content() as usize,
-            run: run.to_string(),
         }
     }
 
@@ -94,9 +86,14 @@ pub struct Session {
     next_outgoing: u32,
     window: u32,
     first_window: u32,
-    /// How many deliveries went over the link, and how many more the receiver wants.
+    /// How many deliveries went over the link, and how many more the receiver wants. Those that it does not want any more if they are not
+    /// there count as if they had gone.
     counted: u32,
     credit: u32,
+    /// Whether the receiver wants what it has given credit for now or not at all.
+    drains: bool,
+    /// The number of our next delivery.
+    next_delivery: u32,
     /// The number of the transfer that comes next, and how many came since we said how things stand.
     next_incoming: u32,
     unflowed: u32,
@@ -168,6 +165,8 @@ impl Session {
             first_window: 0,
             counted: 0,
             credit: 0,
+            drains: false,
+            next_delivery: 0,
             next_incoming: 0,
             unflowed: 0,
             handle: None,
@@ -185,19 +184,13 @@ impl Session {
 
     /// The name of this client.
     fn container(&self) -> String {
-        let run = &self.settings.run;
-        match self.client {
-            Client::Device(device) => format!("plimsoll-{run}-d{device}"),
-            Client::Subscriber(subscriber) => format!("plimsoll-{run}-s{subscriber}"),
-        }
+        self.settings.names.client(self.client)
     }
 
     /// The name of its link, which those have in common that share a subscription.
     fn name(&self) -> String {
-        let Settings { group, population, run, .. } = &*self.settings;
-        match (self.client, group) {
-            // Two populations may have groups of one name.
-            (Client::Subscriber(_), Some(group)) => format!("plimsoll-{run}-{population}-{group}"),
+        match (self.client, self.settings.names.group()) {
+            (Client::Subscriber(_), Some(group)) => group.to_owned(),
             _ => self.container(),
         }
     }
@@ -315,7 +308,7 @@ impl Session {
     /// Opens connection, session and link: answers come in turn.
     fn begin_session(&self, out: &mut Vec<u8>) {
         let (container, name) = (self.container(), self.name());
-        let Settings { amqp, group, hostname, .. } = &*self.settings;
+        let Settings { amqp, names, hostname, .. } = &*self.settings;
         performatives::put_open(&container, hostname, out);
         performatives::put_begin(WINDOW, out);
         match self.client {
@@ -329,7 +322,7 @@ impl Session {
                 if amqp.queue.is_none() {
                     capabilities.clone_from(&amqp.capabilities);
                     let shared = ["shared", "global"].map(str::to_owned);
-                    capabilities.extend(shared.into_iter().filter(|_| group.is_some()));
+                    capabilities.extend(shared.into_iter().filter(|_| names.group().is_some()));
                 }
                 let end = End { name: &name, address: &self.address, capabilities: &capabilities };
                 performatives::put_receiver(end, out);
@@ -342,7 +335,8 @@ impl Session {
         self.unflowed = 0;
         let (next_incoming, next_outgoing) = (self.next_incoming, self.next_outgoing);
         let credit = of_link.then_some((self.counted, self.credit));
-        performatives::put_flow(Standing { next_incoming, window: WINDOW, next_outgoing, credit }, out);
+        let standing = Standing { next_incoming, window: WINDOW, next_outgoing, credit, drained: false };
+        performatives::put_flow(standing, out);
     }
 
     /// A subscriber wants so many messages from here on.
@@ -368,6 +362,19 @@ impl Session {
         performatives::put_ping(End { name: &name, address: &address, capabilities }, out);
     }
 
+    /// Whether the scenario lets one more message be under way.
+    fn has_room(&self) -> bool {
+        let Amqp1Plan { acknowledged, in_flight, .. } = self.settings.amqp;
+        !acknowledged || self.flight.has_room(in_flight)
+    }
+
+    /// Whether the platform takes as many frames as the longest message needs, since it goes as a whole.
+    fn has_window(&self) -> bool {
+        let longest =
+            (self.settings.largest_content + MESSAGE_OVERHEAD).div_ceil(self.largest_payload) as u32;
+        self.window > 0 && self.window >= longest.min(self.first_window)
+    }
+
     fn flow(&mut self, flow: Flow, out: &mut Vec<u8>) {
         // What the platform expects next may lie behind what is under way to it.
         let under_way = self.next_outgoing.wrapping_sub(flow.next_incoming.unwrap_or_default());
@@ -376,6 +383,7 @@ impl Session {
             && self.handle.is_none_or(|own| own == handle)
         {
             self.credit = credit.saturating_sub(self.counted.wrapping_sub(counted));
+            self.drains = flow.drain;
         }
         if flow.echo {
             self.tell_standing(matches!(self.client, Client::Subscriber(_)), out);
@@ -429,7 +437,7 @@ impl Session {
             self.part.extend_from_slice(transfer.payload);
             &self.part
         };
-        message::content(whole, &mut self.content).map_err(malformed)?;
+        message::content(whole, &mut self.content).map_err(Failure::malformed)?;
         if self.part.capacity() > KEPT {
             self.part = Vec::new();
         }
@@ -451,8 +459,8 @@ impl Session {
             return Happened::UnknownAck;
         }
         let Some(outcome) = own.outcome else {
-            let reason = "the platform forgot the message without saying what became of it".to_owned();
-            return Happened::RefusedTogether(self.flight.ended(), reason);
+            let reason = "it forgot a message without saying what became of it".to_owned();
+            return Happened::DoubtfulTogether(self.flight.ended(), reason);
         };
         match outcome {
             Outcome::Accepted => Happened::AcknowledgedTogether(self.flight.ended()),
@@ -491,10 +499,6 @@ fn told(error: Error<'_>) -> String {
     format!("{} ({})", words::plain(error.description), words::plain(error.condition))
 }
 
-fn malformed(error: Malformed) -> Failure {
-    Failure::passing(format!("malformed: {error}"))
-}
-
 impl messaging::Session for Session {
     const NAME: &'static str = "AMQP 1.0";
 
@@ -502,6 +506,7 @@ impl messaging::Session for Session {
         self.phase = Phase::Greeting;
         (self.next_outgoing, self.window, self.first_window) = (0, 0, 0);
         (self.next_incoming, self.unflowed, self.counted, self.credit) = (0, 0, 0, 0);
+        (self.drains, self.next_delivery) = (false, 0);
         self.flight.begin(0);
         (self.handle, self.pings, self.ping, self.coming) = (None, 0, Ping::Nothing, None);
         self.keep_alive = KEEP_ALIVE;
@@ -511,27 +516,46 @@ impl messaging::Session for Session {
     }
 
     fn frame(&self, bytes: &[u8]) -> Result<Option<usize>, String> {
-        amqp1::length(bytes).map_err(|error| format!("malformed: {error}"))
+        amqp1::length(bytes).map_err(malformed)
     }
 
     fn receive<'a>(&'a mut self, frame: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure> {
-        match amqp1::decode(frame).map_err(malformed)? {
+        match amqp1::decode(frame).map_err(Failure::malformed)? {
             Frame::Header(protocol, version) => self.header(protocol, version),
             Frame::Empty => Ok(Happened::Nothing),
             Frame::Performative(number, fields, payload) => {
-                let performative = performatives::read(number, fields, payload).map_err(malformed)?;
+                let performative =
+                    performatives::read(number, fields, payload).map_err(Failure::malformed)?;
                 self.performative(performative, out)
             }
         }
     }
 
     fn may_publish(&self) -> bool {
-        let Amqp1Plan { acknowledged, in_flight, .. } = self.settings.amqp;
-        // The longest message must find room, since it goes as a whole.
-        let longest =
-            (self.settings.largest_content + MESSAGE_OVERHEAD).div_ceil(self.largest_payload) as u32;
-        let has_window = self.window > 0 && self.window >= longest.min(self.first_window);
-        self.credit > 0 && has_window && (!acknowledged || self.flight.has_room(in_flight))
+        self.held_back().is_none() && self.has_room()
+    }
+
+    fn held_back(&self) -> Option<&'static str> {
+        match (self.credit, self.has_window(), self.has_room()) {
+            (0, _, true) => Some("it gave no credit for a while, so messages waited"),
+            (_, false, true) => {
+                Some("it took no frames for a while (window of the session), so messages waited")
+            }
+            _ => None,
+        }
+    }
+
+    /// What the receiver has given credit for and is not there is given back (section 2.6.7). What waits goes before.
+    fn all_sent(&mut self, wait: bool, out: &mut Vec<u8>) {
+        if !self.drains || (wait && self.credit > 0) {
+            return;
+        }
+        self.drains = false;
+        self.counted = self.counted.wrapping_add(std::mem::take(&mut self.credit));
+        let (next_incoming, next_outgoing) = (self.next_incoming, self.next_outgoing);
+        let credit = Some((self.counted, 0));
+        let standing = Standing { next_incoming, window: WINDOW, next_outgoing, credit, drained: true };
+        performatives::put_flow(standing, out);
     }
 
     fn publish(&mut self, message: Outgoing<'_>, out: &mut Vec<u8>) -> Result<(), String> {
@@ -547,10 +571,11 @@ impl messaging::Session for Session {
             ));
         }
         for (number, part) in (1..).zip(self.encoded.chunks(self.largest_payload)) {
-            performatives::put_transfer((self.counted, !acknowledged, number < frames), part, out);
+            performatives::put_transfer((self.next_delivery, !acknowledged, number < frames), part, out);
         }
         self.next_outgoing = self.next_outgoing.wrapping_add(frames);
         self.window -= frames;
+        self.next_delivery = self.next_delivery.wrapping_add(1);
         self.counted = self.counted.wrapping_add(1);
         self.credit = self.credit.saturating_sub(1);
         self.frames.push_back((sequence, frames));
@@ -569,6 +594,7 @@ impl messaging::Session for Session {
         // What was not sent is always the last one on a connection that goes on, and its numbers are the next one's.
         self.next_outgoing = self.next_outgoing.wrapping_sub(frames);
         self.window = self.window.saturating_add(frames);
+        self.next_delivery = self.next_delivery.wrapping_sub(1);
         self.counted = self.counted.wrapping_sub(1);
         self.credit = self.credit.saturating_add(1);
         self.flight.withdraw(sequence);

@@ -1,6 +1,7 @@
 //! What a subscriber reads: partitions of the topic, each from where it was read to. Brokers may share the lead; then each of them has
 //! a connection of its own, over which its partitions are read.
 
+use crate::drivers::messaging::KEPT;
 use plimsoll_codec::kafka::{self, Malformed, Position, error, streamed};
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,8 +14,6 @@ const MOST_BYTES: i32 = 1 << 20;
 const FEW_BYTES: i32 = 16 << 10;
 /// Where a partition is read from that nobody has told of yet.
 const UNKNOWN: i64 = -1;
-/// Room for what was unpacked, in bytes and values, that is kept from one answer to the next.
-const KEPT: usize = 64 << 10;
 
 /// Where a subscriber reads on in each of its partitions, in their order, over all of its connections. They are of one thread.
 #[derive(Clone, Default)]
@@ -186,6 +185,7 @@ impl Reading {
         let taken = match found {
             streamed::Piece::Partition(error) if error != error::NONE => Taken::Error(partition, error),
             streamed::Piece::Unreadable(why) => Taken::Unreadable(why),
+            streamed::Piece::HeldBack(_) => Taken::HeldBack,
             streamed::Piece::Packed(packed) => {
                 self.unpacked.clear();
                 self.values.clear();
@@ -225,6 +225,8 @@ pub enum Taken<'a> {
     Error(i32, i16),
     /// Records that are not read here, and why.
     Unreadable(&'static str),
+    /// The broker holds the client back.
+    HeldBack,
     /// Records that came packed together.
     Together,
     /// A record: its key, and its value.

@@ -9,9 +9,8 @@ mod opening;
 use super::group::Place;
 use super::reading::{Reading, Taken};
 use crate::driver::Client;
-use crate::drivers::messaging;
-use crate::drivers::messaging::{Failure, Happened, Outgoing};
-use plimsoll_codec::kafka::{self, Acks, Malformed, Node, error};
+use crate::drivers::messaging::{self, Failure, Happened, Names, Outgoing, malformed};
+use plimsoll_codec::kafka::{self, Acks, Node, error};
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{KafkaPlan, Plan};
@@ -47,11 +46,9 @@ impl Settings {
     pub fn new(plan: &Plan, run: RunId, address: IpAddr) -> Settings {
         let kafka = plan.kafka.clone();
         let host = plan.platform.address.as_ref().map(|own| own.host.clone()).unwrap_or_default();
-        // Two populations may have groups of one name, and the topic in common.
-        let population = plan.population.first_subscriber;
-        let topic = kafka.topic.clone().unwrap_or_else(|| format!("plimsoll-{run}"));
-        let group =
-            plan.subscribers.share.as_ref().map(|group| format!("plimsoll-{run}-{population}-{group}"));
+        let names = Names::of(plan, run);
+        let topic = kafka.topic.clone().unwrap_or_else(|| names.run().to_owned());
+        let group = names.group().map(str::to_owned);
         let works = plan.subscribers.work > Nanos::ZERO;
         Settings { kafka, topic, group, works, known: (host, address) }
     }
@@ -301,10 +298,14 @@ impl Session {
     /// A piece of an answer with records.
     fn piece<'a>(&'a mut self, piece: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure> {
         let filters = &self.filters;
-        let taken = self.reading.take(piece, &|key| is_wanted(filters, key)).map_err(malformed)?;
+        let taken = self.reading.take(piece, &|key| is_wanted(filters, key)).map_err(Failure::malformed)?;
         let happened = match taken {
             Taken::Nothing => Some(Happened::Part(0)),
             Taken::Together => None,
+            Taken::HeldBack => {
+                self.complaint = Some("it holds a subscriber back (quota)".to_owned());
+                Some(Happened::Part(0))
+            }
             Taken::Record(key, value) => match value.filter(|_| is_wanted(&self.filters, key)) {
                 Some(value) => Some(Happened::Delivered(value)),
                 None => Some(Happened::Part(0)),
@@ -348,7 +349,7 @@ impl Session {
             Asked::Phase => self.answered(body, out),
             Asked::Message(sequence) => {
                 self.flight -= 1;
-                let (error, held_back) = kafka::produced_record(body).map_err(malformed)?;
+                let (error, held_back) = kafka::produced_record(body).map_err(Failure::malformed)?;
                 if held_back > 0 {
                     self.complaint = Some("it holds a client back (quota)".to_owned());
                 }
@@ -358,6 +359,10 @@ impl Session {
                 }
                 Ok(match error {
                     error::NONE => Happened::Acknowledged(sequence),
+                    error if error::may_be_stored(error, self.settings.kafka.acks) => {
+                        let reason = format!("a message may be stored or not: {}", error::told(error));
+                        Happened::Doubtful(sequence, reason)
+                    }
                     error => Happened::Refused(sequence, error::told(error)),
                 })
             }
@@ -366,9 +371,9 @@ impl Session {
                 self.reading.begin(length.checked_sub(4).ok_or_else(nothing)?);
                 Ok(Happened::Part(0))
             }
-            Asked::Heartbeat => self.heard_of_group(kafka::alive(body).map_err(malformed)?, out),
+            Asked::Heartbeat => self.heard_of_group(kafka::alive(body).map_err(Failure::malformed)?, out),
             Asked::Commit => {
-                let error = kafka::committed(body).map_err(malformed)?;
+                let error = kafka::committed(body).map_err(Failure::malformed)?;
                 if error == error::NONE {
                     self.reading.was_told();
                 }
@@ -396,7 +401,6 @@ impl messaging::Session for Session {
     }
 
     fn frame(&self, bytes: &[u8]) -> Result<Option<usize>, String> {
-        let malformed = |error| format!("malformed: {error}");
         if self.reading.is_coming() {
             return self.reading.length(bytes).map_err(malformed);
         }
@@ -562,10 +566,6 @@ fn is_wanted(filters: &[String], key: Option<&[u8]>) -> bool {
 /// Whether a member joins its group again because of an error.
 fn joins_again(error: i16) -> bool {
     matches!(error, error::REBALANCE_IN_PROGRESS | error::ILLEGAL_GENERATION | error::UNKNOWN_MEMBER)
-}
-
-fn malformed(error: Malformed) -> Failure {
-    Failure::passing(format!("malformed: {error}"))
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ use std::net::SocketAddr;
 
 /// How often the platform may send a client that connects to another server.
 const MOST_TURNS: u32 = 4;
+/// A platform that holds messages back for less is not complained of: to let more go takes a round trip.
+const SHORT_HOLD: Nanos = Nanos::from_millis(10);
 
 /// A client and what it is doing.
 pub struct Connection<S> {
@@ -30,6 +32,8 @@ pub struct Connection<S> {
     session: S,
     /// Messages that wait for the connection, the window or the socket.
     queue: VecDeque<u32>,
+    /// Since when the platform holds them back, and by what.
+    held: Option<(Nanos, &'static str)>,
     out: Encoded,
     /// What came of a frame whose end has not, and how much of it was handled before.
     partial: Vec<u8>,
@@ -85,6 +89,7 @@ impl<S: Session> Connection<S> {
             stream: Stream::default(),
             session,
             queue: VecDeque::new(),
+            held: None,
             out: Encoded::default(),
             partial: Vec::new(),
             parsed: 0,
@@ -326,7 +331,12 @@ impl<S: Session> Connection<S> {
                 return;
             }
             if self.out.is_empty() {
-                break;
+                if self.state == State::Ready {
+                    self.session.all_sent(!self.queue.is_empty(), self.out.bytes());
+                }
+                if self.out.is_empty() {
+                    break;
+                }
             }
             // Before, not after: a platform on this host may have answered by the time that the call returns.
             let at = io.stream.clock.now();
@@ -360,6 +370,23 @@ impl<S: Session> Connection<S> {
     fn encode_waiting(&mut self, io: &mut Io, events: &mut Vec<Event>) {
         self.out.tidy();
         let Client::Device(device) = self.client else { return };
+        self.encode_messages(device, io, events);
+        let waits = self.state == State::Ready && !self.queue.is_empty() && !self.out.is_full();
+        match (self.session.held_back().filter(|_| waits), self.held) {
+            (Some(by), None) => self.held = Some((io.stream.clock.now(), by)),
+            (None, Some(_)) => self.end_hold(io.stream.clock.now(), io),
+            _ => {}
+        }
+    }
+
+    /// What the platform has held back waits no more, or not for that.
+    fn end_hold(&mut self, now: Nanos, io: &mut Io) {
+        if let Some((_, by)) = self.held.take().filter(|(since, _)| now - *since >= SHORT_HOLD) {
+            io.note_complaints(by.to_owned(), 1);
+        }
+    }
+
+    fn encode_messages(&mut self, device: u32, io: &mut Io, events: &mut Vec<Event>) {
         while self.state == State::Ready && !self.out.is_full() && self.session.may_publish() {
             let Some(sequence) = self.queue.pop_front() else { return };
             io.content.clear();
@@ -386,7 +413,8 @@ impl<S: Session> Connection<S> {
     }
 
     /// Drops what has not begun to be sent and reports what has.
-    pub fn withdraw(&mut self, now: Nanos, events: &mut Vec<Event>) {
+    pub fn withdraw(&mut self, now: Nanos, io: &mut Io, events: &mut Vec<Event>) {
+        self.end_hold(now, io);
         self.queue.clear();
         let Client::Device(device) = self.client else { return };
         self.out.withdraw(self.stream.sealed(), |sequence| self.session.withdraw(sequence));
@@ -464,6 +492,7 @@ impl<S: Session> Connection<S> {
     /// Nothing of what came or was to go over the last connection holds for the next.
     fn forget_connection(&mut self, io: &mut Io) {
         self.end_branches(io);
+        self.end_hold(io.stream.clock.now(), io);
         self.out.clear();
         self.partial.clear();
         self.parsed = 0;

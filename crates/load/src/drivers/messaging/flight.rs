@@ -57,6 +57,11 @@ impl Flight {
         !self.ended.is_empty()
     }
 
+    /// All have ended; whether there were any.
+    pub fn end_all(&mut self) -> bool {
+        self.row.len().checked_sub(1).is_some_and(|last| self.end(0..=last))
+    }
+
     /// Those that ended together last.
     pub fn ended(&self) -> &[u32] {
         &self.ended
@@ -96,7 +101,10 @@ mod tests {
         flight.withdraw(13);
         flight.push(14);
         assert!(flight.end(1..=1) && flight.ended() == [14]);
-        assert_eq!(flight.drain(), [12]);
+        assert!(flight.end_all() && flight.ended() == [12]);
+        assert!(!flight.end_all());
+        flight.push(15);
+        assert_eq!(flight.drain(), [15]);
         assert!(flight.has_room(1));
     }
 }

@@ -4,10 +4,14 @@
 mod branches;
 mod connection;
 mod flight;
+#[cfg(test)]
+pub mod hostile;
+mod names;
 mod session;
 
 pub use flight::Flight;
-pub use session::{Failure, Happened, Outgoing, Session};
+pub use names::Names;
+pub use session::{Failure, Happened, KEPT, LARGEST_CONTENT, Outgoing, Session, malformed};
 
 use super::readiness::Ready;
 use super::stream::StreamIo;
@@ -72,11 +76,11 @@ struct Io {
 }
 
 impl Io {
-    fn note_complaint(&mut self, complaint: String) {
+    fn note_complaints(&mut self, complaint: String, times: u64) {
         match self.complaints.iter().position(|(known, _)| *known == complaint) {
-            Some(at) => self.complaints[at].1 += 1,
+            Some(at) => self.complaints[at].1 += times,
             // A platform that invents ever more of them fills no memory.
-            None if self.complaints.len() < MOST_COMPLAINTS => self.complaints.push((complaint, 1)),
+            None if self.complaints.len() < MOST_COMPLAINTS => self.complaints.push((complaint, times)),
             None => {}
         }
     }
@@ -228,7 +232,7 @@ impl<S: Session> Driver for MessagingDriver<S> {
     fn withdraw(&mut self, events: &mut Vec<Event>) {
         let now = self.io.stream.clock.now();
         for connection in &mut self.connections {
-            connection.withdraw(now, events);
+            connection.withdraw(now, &mut self.io, events);
         }
         events.extend(self.io.complaints.drain(..).map(|(complaint, times)| {
             let reason = format!("the platform complained: {complaint}");

@@ -1,8 +1,14 @@
 //! What a protocol of message brokers is to its driver: a session without I/O, bytes in, bytes and meanings out.
 
 use plimsoll_model::Nanos;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::Range;
+
+/// The largest content that a session takes, bytes: twice the largest of a scenario.
+pub const LARGEST_CONTENT: usize = 2 << 20;
+/// Room for contents that a session keeps from one to the next, bytes.
+pub const KEPT: usize = 64 << 10;
 
 /// One client's session. A lost connection ends it; what was in flight is neither repeated nor asked for again.
 pub trait Session: Send {
@@ -65,6 +71,17 @@ pub trait Session: Send {
 
     /// Whether one more message may be under way.
     fn may_publish(&self) -> bool;
+
+    /// What the platform does that no message may be under way, for people, as something that is over. `None` where it lets messages go,
+    /// also if as many are under way as the scenario allows.
+    fn held_back(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// All that was appended has left; whether messages wait that may not be under way yet. Appends what is to be said because of it.
+    fn all_sent(&mut self, wait: bool, out: &mut Vec<u8>) {
+        let _ = (wait, out);
+    }
 
     /// Appends a message.
     ///
@@ -134,6 +151,10 @@ pub enum Happened<'a> {
     Refused(u32, String),
     /// These messages were refused together.
     RefusedTogether(&'a [u32], String),
+    /// The platform says no more of a message, and may have it or not: why, for people.
+    Doubtful(u32, String),
+    /// The same of these messages.
+    DoubtfulTogether(&'a [u32], String),
     /// An acknowledgement that nothing in flight awaits.
     UnknownAck,
     /// A delivery, by its content.
@@ -164,8 +185,18 @@ impl Failure {
         Failure { reason: reason.into(), lasting: false }
     }
 
+    /// What came is none of what the protocol has.
+    pub fn malformed(error: impl Display) -> Failure {
+        Failure::passing(malformed(error))
+    }
+
     /// Something that another attempt would meet, too.
     pub fn lasting(reason: impl Into<String>) -> Failure {
         Failure { reason: reason.into(), lasting: true }
     }
+}
+
+/// That what came is none of what the protocol has, for people.
+pub fn malformed(error: impl Display) -> String {
+    format!("malformed: {error}")
 }

@@ -1,11 +1,16 @@
 //! Requests to JetStream and its answers, as JSON texts (NATS documentation, "JetStream wire API reference").
 
+use plimsoll_model::Nanos;
 use serde_json::{Value, json};
 
 /// How long a consumer without anybody who receives is kept, in nanoseconds: those of a run that was killed go by themselves.
 const INACTIVE: u64 = 300_000_000_000;
-/// How long a message may wait for its acknowledgement, in nanoseconds.
+/// How long a message may wait for the acknowledgement of the only one to whom a consumer brings it, in nanoseconds. What a lost connection
+/// has cost comes by a new consumer, not by the end of that time.
 const LONGEST_WORK: u64 = 3_600_000_000_000;
+/// The same beyond the work on a message, where several share a consumer: what was brought to a member that is gone comes to another one
+/// after that. Servers have the same by default.
+const SHARED_WAIT: Nanos = Nanos::from_secs(30);
 /// The code of an error: the stream does not exist.
 const NO_STREAM: u64 = 10_059;
 /// The code of an error: a stream of that name exists and is another one.
@@ -32,12 +37,12 @@ pub fn stream_info(stream: &str) -> String {
 
 /// The subject and the text of a request for a consumer that pushes what comes at a filter to a subject, and awaits the
 /// acknowledgement of each message. It begins behind the message of that number, or with what is new. With a group, all its members
-/// ask for the same one.
+/// ask for the same one, and each works so long on a message.
 pub fn create_consumer(
     stream: &str,
     (filter, behind): (&str, Option<u64>),
     deliver: &str,
-    group: Option<&str>,
+    group: Option<(&str, Nanos)>,
 ) -> (String, String) {
     let mut config = json!({
         "deliver_subject": deliver,
@@ -55,9 +60,10 @@ pub fn create_consumer(
         config["opt_start_seq"] = behind.saturating_add(1).into();
     }
     let subject = match group {
-        Some(group) => {
+        Some((group, work)) => {
             config["durable_name"] = group.into();
             config["deliver_group"] = group.into();
+            config["ack_wait"] = (SHARED_WAIT + work).0.into();
             format!("$JS.API.CONSUMER.DURABLE.CREATE.{stream}.{group}")
         }
         None => format!("$JS.API.CONSUMER.CREATE.{stream}"),
@@ -68,6 +74,12 @@ pub fn create_consumer(
 /// The number of the last message of a stream, by the answer about the stream.
 pub fn last_of_stream(answer: &[u8]) -> Option<u64> {
     number(answer, "/state/last_seq")
+}
+
+/// When a stream was made, by the answer about the stream, in the server's words. One that was lost and made again has another time.
+pub fn birth_of_stream(answer: &[u8]) -> Option<String> {
+    let answer: Value = serde_json::from_slice(answer).ok()?;
+    answer.get("created")?.as_str().map(str::to_owned)
 }
 
 /// The number of the message behind which a consumer begins, by the answer about the consumer.
@@ -131,10 +143,14 @@ mod tests {
 
     #[test]
     fn members_of_a_group_ask_for_the_same_consumer() {
-        let (subject, text) = create_consumer("S", ("a.>", None), "d.1", Some("g"));
+        let (subject, text) = create_consumer("S", ("a.>", None), "d.1", Some(("g", Nanos::from_secs(2))));
         assert_eq!(subject, "$JS.API.CONSUMER.DURABLE.CREATE.S.g");
         let asked: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&asked["config"]["deliver_group"], &asked["stream_name"]), (&"g".into(), &"S".into()));
+        assert_eq!(
+            asked["config"]["ack_wait"], 32_000_000_000_u64,
+            "what a dead member had comes to another one"
+        );
         let (subject, text) = create_consumer("S", ("a.>", None), "d.1", None);
         assert_eq!(subject, "$JS.API.CONSUMER.CREATE.S");
         assert!(!text.contains("durable_name") && text.contains("\"new\""));
@@ -144,7 +160,9 @@ mod tests {
 
     #[test]
     fn numbers_are_read_of_answers_and_of_subjects() {
-        assert_eq!(last_of_stream(br#"{"state":{"last_seq":9}}"#), Some(9));
+        let stream = br#"{"created":"2026-01-01T00:00:00.5Z","state":{"last_seq":9}}"#;
+        assert_eq!(last_of_stream(stream), Some(9));
+        assert_eq!(birth_of_stream(stream).as_deref(), Some("2026-01-01T00:00:00.5Z"));
         assert_eq!(begin_of_consumer(br#"{"delivered":{"stream_seq":4}}"#), Some(4));
         assert_eq!(begin_of_consumer(b"{"), None);
         assert_eq!(number_of_message("$JS.ACK.S.c.1.12.3.1700000000000000000.0"), Some(12));

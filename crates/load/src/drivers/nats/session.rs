@@ -6,7 +6,7 @@
 
 use super::jetstream;
 use crate::driver::Client;
-use crate::drivers::messaging::{Failure, Happened, Outgoing};
+use crate::drivers::messaging::{Failure, Happened, Names, Outgoing, malformed};
 use crate::drivers::{messaging, words};
 use crate::topology::published_by;
 use plimsoll_codec::levels::{dotted_filter, to_dots};
@@ -30,32 +30,33 @@ const NO_RESPONDERS: u16 = 503;
 /// What all sessions of a run have in common.
 pub struct Settings {
     nats: NatsPlan,
+    names: Names,
     /// Name of the stream; `None` for core NATS.
     stream: Option<String>,
     /// The filter of what all devices publish.
     published: String,
-    /// The group in which subscribers share their subscriptions.
-    group: Option<String>,
+    /// How long a subscriber works on a message.
+    work: Nanos,
     first_device: u32,
     largest_content: u32,
     /// Whether connections go over TLS.
     is_secured: bool,
-    run: String,
 }
 
 impl Settings {
     /// Of a plan.
     pub fn new(plan: &Plan, run: RunId) -> Settings {
-        let name = |stream: &StreamPlan| stream.name.clone().unwrap_or_else(|| format!("plimsoll-{run}"));
+        let names = Names::of(plan, run);
+        let name = |stream: &StreamPlan| stream.name.clone().unwrap_or_else(|| names.run().to_owned());
         Settings {
             nats: plan.nats.clone(),
             stream: plan.nats.stream.as_ref().map(name),
+            names,
             published: dotted_filter(&published_by(plan, run), nats::REST),
-            group: plan.subscribers.share.clone(),
+            work: plan.subscribers.work,
             first_device: plan.population.first_device,
             largest_content: plan.largest_content(),
             is_secured: plan.connection.transport.tls.is_some(),
-            run: run.to_string(),
         }
     }
 
@@ -81,6 +82,8 @@ pub struct Session {
     awaits_tls: bool,
     /// For each filter, the number in the stream of the last message that came: a new connection goes on behind it.
     seen: Box<[Option<u64>]>,
+    /// When the stream was made, as the server had it last: the numbers are of that one.
+    birth: Option<String>,
     /// Why the stream was not made, while it is looked for.
     overlap: Option<String>,
     /// Messages whose acknowledgement is awaited.
@@ -115,6 +118,7 @@ impl Session {
             phase: Phase::Greeting,
             awaits_tls: false,
             seen: vec![None; filters.len()].into(),
+            birth: None,
             overlap: None,
             flight: FxHashSet::default(),
             reply: Vec::new(),
@@ -151,7 +155,7 @@ impl Session {
     /// Says who this is and what it subscribes to.
     fn introduce(&mut self, out: &mut Vec<u8>) {
         let NatsPlan { username, password, token, .. } = &self.settings.nats;
-        let name = format!("plimsoll-{}-{}", self.settings.run, name_of(self.client));
+        let name = self.settings.names.client(self.client);
         let said = Connect {
             name: &name,
             version: env!("CARGO_PKG_VERSION"),
@@ -169,7 +173,7 @@ impl Session {
                     let (deliver, group) = (self.deliver_subject(number), self.group(number));
                     nats::encode_subscribe(&deliver, group.as_deref(), number, out);
                 }
-                None => nats::encode_subscribe(filter, self.settings.group.as_deref(), number, out),
+                None => nats::encode_subscribe(filter, self.settings.names.group(), number, out),
             }
         }
         out.extend_from_slice(nats::PING);
@@ -179,20 +183,17 @@ impl Session {
 
     /// Where the consumer of a filter brings its messages: a place of this client's own, or one that its group has in common.
     fn deliver_subject(&self, number: u64) -> String {
-        let run = &self.settings.run;
-        match &self.settings.group {
-            Some(group) => format!("_INBOX.plimsoll-{run}-group.{group}.{number}"),
-            None => {
-                let connection = self.connection;
-                format!("_INBOX.plimsoll-{run}-own.{}.{connection}.{number}", name_of(self.client))
-            }
+        let names = &self.settings.names;
+        match names.group() {
+            Some(group) => format!("_INBOX.{group}.{number}"),
+            // What JetStream answers comes beside that.
+            None => format!("_INBOX.{}-own.{}.{number}", names.client(self.client), self.connection),
         }
     }
 
     /// The group of a filter's consumer, by which the platform knows who takes its messages in turn.
     fn group(&self, number: u64) -> Option<String> {
-        let Settings { group, run, .. } = &*self.settings;
-        group.as_ref().map(|group| format!("{group}-{run}-{number}"))
+        self.settings.names.group().map(|group| format!("{group}-{number}"))
     }
 
     /// The platform has answered the ping behind what a connection begins with, or a request: goes on to the next.
@@ -215,7 +216,8 @@ impl Session {
                 let deliver = self.deliver_subject(number);
                 // What a group has seen is known to its consumer.
                 let behind = self.seen.get(place).copied().flatten().filter(|_| group.is_none());
-                jetstream::create_consumer(&stream, (filter, behind), &deliver, group.as_deref())
+                let group = group.as_deref().map(|group| (group, self.settings.work));
+                jetstream::create_consumer(&stream, (filter, behind), &deliver, group)
             }
             _ => match self.settings.created() {
                 Some((stream, storage)) => {
@@ -237,9 +239,18 @@ impl Session {
     fn learn(&mut self, answer: &[u8]) {
         match self.phase {
             Phase::Stream => {
-                // A stream that was lost and made again counts from 1.
                 let last = jetstream::last_of_stream(answer).unwrap_or(u64::MAX);
-                self.seen.iter_mut().for_each(|seen| *seen = seen.filter(|seen| *seen <= last));
+                let birth = jetstream::birth_of_stream(answer);
+                let was_made_again = self.birth.is_some() && self.birth != birth;
+                self.birth = birth;
+                for seen in &mut *self.seen {
+                    *seen = match was_made_again {
+                        // One that was lost and made again counts from 1, and all in it is new.
+                        true => seen.map(|_| 0),
+                        // It may have lost its last ones.
+                        false => seen.filter(|seen| *seen <= last),
+                    };
+                }
             }
             Phase::Consumer(place) => {
                 if let Some(seen) = self.seen.get_mut(place) {
@@ -327,13 +338,6 @@ impl Session {
     }
 }
 
-fn name_of(client: Client) -> String {
-    match client {
-        Client::Device(device) => format!("d{device}"),
-        Client::Subscriber(subscriber) => format!("s{subscriber}"),
-    }
-}
-
 impl messaging::Session for Session {
     const NAME: &'static str = "NATS";
     const BEGINS_IN_CLEAR: bool = true;
@@ -344,18 +348,16 @@ impl messaging::Session for Session {
         }
         self.phase = Phase::Greeting;
         self.connection += 1;
-        let (run, connection) = (&self.settings.run, self.connection);
-        self.inbox = format!("_INBOX.plimsoll-{run}-{}.{connection}.", name_of(self.client));
+        let (name, connection) = (self.settings.names.client(self.client), self.connection);
+        self.inbox = format!("_INBOX.{name}.{connection}.");
     }
 
     fn frame(&self, bytes: &[u8]) -> Result<Option<usize>, String> {
-        nats::length(bytes).map_err(|error| format!("malformed: {error}"))
+        nats::length(bytes).map_err(malformed)
     }
 
     fn receive<'a>(&'a mut self, frame: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, Failure> {
-        let operation =
-            nats::decode(frame).map_err(|error| Failure::passing(format!("malformed: {error}")))?;
-        match operation {
+        match nats::decode(frame).map_err(Failure::malformed)? {
             Operation::Info(json) if self.phase == Phase::Greeting => self.greeted(json, out),
             Operation::Error(error) => self.complained(&error),
             _ if self.phase == Phase::Greeting => {

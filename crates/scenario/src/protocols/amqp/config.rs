@@ -21,7 +21,7 @@ pub(crate) struct Amqp {
     /// A queue of the platform that exists, from which all subscribers consume. Default: a queue of each subscriber, or of their group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Whether messages are marked as persistent.
+    /// Whether messages are marked as persistent. Only durable queues keep them: that of a group, and one that exists and is durable.
     pub persistent: bool,
     /// Whether the broker acknowledges messages (publisher confirms).
     pub confirms: bool,

@@ -28,7 +28,9 @@ pub(super) const SLICE: Slice = Slice {
     sockets: one_each,
     acknowledges: |scenario| scenario.amqp.confirms,
     is_answered: |plan| plan.amqp.confirms,
-    subscribe_qos: |_| 1,
+    redelivers: |_| {
+        Some("AMQP 0-9-1 delivers at least once: what a subscriber has not acknowledged comes again")
+    },
     secrets: |plan| plan.amqp.password.iter().collect(),
     describe,
 };

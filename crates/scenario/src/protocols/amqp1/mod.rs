@@ -28,7 +28,7 @@ pub(super) const SLICE: Slice = Slice {
     sockets: one_each,
     acknowledges: |scenario| scenario.amqp1.acknowledged,
     is_answered: |plan| plan.amqp1.acknowledged,
-    subscribe_qos: |_| 1,
+    redelivers: |_| Some("AMQP 1.0 delivers at least once: what a subscriber has not settled comes again"),
     secrets: |plan| plan.amqp1.password.iter().collect(),
     describe,
 };

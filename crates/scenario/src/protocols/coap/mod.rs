@@ -30,7 +30,7 @@ pub(super) const SLICE: Slice = Slice {
     sockets,
     acknowledges: |_| true,
     is_answered: |_| true,
-    subscribe_qos: |_| 0,
+    redelivers: |_| None,
     secrets: |plan| plan.coap.keys(),
     describe,
 };

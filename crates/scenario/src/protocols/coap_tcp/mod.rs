@@ -22,7 +22,7 @@ pub(super) const SLICE: Slice = Slice {
     sockets: coap::SLICE.sockets,
     acknowledges: |_| true,
     is_answered: |_| true,
-    subscribe_qos: |_| 0,
+    redelivers: |_| None,
     secrets: |_| Vec::new(),
     describe,
 };

@@ -29,8 +29,9 @@ pub(super) const SLICE: Slice = Slice {
     sockets: one_each,
     acknowledges,
     is_answered: |plan| plan.kafka.acks != plan::Acks::None,
-    // What a subscriber has read may come again where it lost its connection.
-    subscribe_qos: |_| 1,
+    redelivers: |_| {
+        Some("Kafka delivers at least once: records come again after a rebalance or a lost connection")
+    },
     secrets: |plan| plan.kafka.password.iter().collect(),
     describe,
 };

@@ -30,7 +30,7 @@ pub(super) const SLICE: Slice = Slice {
     // What devices send of themselves is a request, and answered.
     acknowledges: |_| true,
     is_answered: |plan| plan.coap.confirmable || plan.lwm2m.send,
-    subscribe_qos: |_| 0,
+    redelivers: |_| None,
     secrets: |_| Vec::new(),
     describe,
 };

@@ -33,10 +33,15 @@ pub(super) const SLICE: Slice = Slice {
     sockets: one_each,
     acknowledges: has_window,
     is_answered: |plan| plan.mqtt.qos != QoS::AtMostOnce,
-    subscribe_qos: |plan| plan.subscribers.qos.level(),
+    redelivers,
     secrets: |plan| plan.mqtt.password.iter().collect(),
     describe,
 };
+
+/// The smaller of the QoS of a message and that of its subscriber decides (MQTT 5, section 4.3), if the broker has it from its publisher.
+fn redelivers(plan: &Plan) -> Option<&'static str> {
+    (plan.subscribers.qos != QoS::AtMostOnce).then_some("QoS 1 delivers at least once")
+}
 
 fn unspoken(scenario: &Scenario, spoken: &Slice, context: &mut Context<'_>) {
     context.means_nothing("mqtt", (&scenario.mqtt, &Mqtt::default()), &[], spoken.name);

@@ -28,10 +28,17 @@ pub(super) const SLICE: Slice = Slice {
     sockets: one_each,
     acknowledges: has_stream,
     is_answered: |plan| plan.nats.stream.is_some(),
-    subscribe_qos: |plan| u8::from(plan.nats.stream.is_some()),
+    redelivers,
     secrets: |plan| plan.nats.password.iter().chain(&plan.nats.token).collect(),
     describe,
 };
+
+/// Without a stream, NATS delivers at most once.
+fn redelivers(plan: &Plan) -> Option<&'static str> {
+    let has_stream = plan.nats.stream.is_some();
+    has_stream
+        .then_some("JetStream delivers at least once: what a subscriber has not acknowledged comes again")
+}
 
 fn unspoken(scenario: &Scenario, spoken: &Slice, context: &mut Context<'_>) {
     context.means_nothing("nats", (&scenario.nats, &Nats::default()), &[], spoken.name);

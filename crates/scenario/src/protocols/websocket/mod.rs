@@ -24,7 +24,7 @@ pub(super) const SLICE: Slice = Slice {
     sockets: one_each,
     acknowledges: |_| true,
     is_answered: |plan| !plan.platform.roles.device.websocket.is_unanswered,
-    subscribe_qos: |_| 0,
+    redelivers: |_| None,
     secrets: |_| Vec::new(),
     describe,
 };

@@ -1,7 +1,7 @@
 //! The session against single frames: no socket, no clock.
 
 use super::*;
-use crate::drivers::messaging::Session as _;
+use crate::drivers::messaging::{Session as _, hostile};
 use plimsoll_codec::amqp::methods::{encode_start_ok, encode_tune_ok};
 use plimsoll_scenario::{Environment, SourceFile, load};
 
@@ -99,14 +99,20 @@ fn confirms_name_messages_by_their_order() {
     device.withdraw(15);
     publish(&mut device, 16);
     assert_eq!(happened(&mut device, &ack(80, 6, false)), "AcknowledgedTogether([16])", "15 had no tag");
-    assert_eq!(device.abandon(), [14]);
+    publish(&mut device, 17);
+    // All that are under way.
+    assert_eq!(happened(&mut device, &ack(80, 0, true)), "AcknowledgedTogether([14, 17])");
+    assert_eq!(happened(&mut device, &ack(80, 0, true)), "UnknownAck");
+    publish(&mut device, 18);
+    assert_eq!(happened(&mut device, &ack(80, 0, false)), "UnknownAck", "no message has the tag zero");
+    assert!(happened(&mut device, &ack(120, 0, true)).starts_with("RefusedTogether([18]"));
 }
 
 #[test]
 fn a_subscriber_has_a_queue_of_its_own_or_shares_one() {
     for (subscribers, more, wanted, bound) in [
         ("1", "", "plimsoll-RUN-s0", true),
-        ("{ count: 1, share: g }", "", "plimsoll-RUN-0-group-g", true),
+        ("{ count: 1, share: g }", "", "plimsoll-RUN-0-g", true),
         ("1", "amqp: { queue: orders }\n", "orders", false),
     ] {
         let settings = settings(more, subscribers);
@@ -179,8 +185,10 @@ fn what_the_platform_refuses_is_told() {
     assert_eq!(device.patience(), LONGEST_BLOCKED);
     happened(&mut device, &method(10, 61, &[]));
     assert_eq!(device.patience(), Nanos::from_secs(20));
+    assert_eq!(device.held_back(), None, "it reads no messages, and says nothing of sending");
     let (_, said) = receive(&mut device, &method(20, 20, &[0]));
     assert!(!device.may_publish() && !said.is_empty(), "it lets nobody send");
+    assert!(device.held_back().is_some_and(|by| by.contains("channel.flow")));
     assert_eq!(happened(&mut device, &method(60, 11, &[])), "Pong");
 }
 
@@ -203,5 +211,43 @@ fn what_is_missing_is_named_with_its_key() {
         let (mut subscriber, _) = opened(Client::Subscriber(0), &["#"], &settings(more, "1"));
         let missing = receive(&mut subscriber, &method(20, 40, &close(404))).0.unwrap_err();
         assert!(missing.lasting && missing.reason.contains(advice), "{missing:?}");
+    }
+}
+
+#[test]
+fn whatever_a_server_says_nothing_panics() {
+    let start = [&[0, 9][..], &[0; 4], &[0, 0, 0, 5], b"PLAIN", &[0; 4]].concat();
+    let opening = [
+        method(10, 10, &start),
+        method(10, 30, &[7, 255, 0, 0, 16, 0, 0, 10]),
+        method(10, 41, &[0]),
+        method(20, 11, &[0; 4]),
+    ];
+    let later = [
+        method(60, 60, &[&[1, b'c'][..], &1_u64.to_be_bytes(), &[0, 0, 0]].concat()),
+        frame(2, &[&[0, 60, 0, 0][..], &5_u64.to_be_bytes(), &[0, 0]].concat()),
+        frame(3, b"hello"),
+        frame(3, b"he"),
+        ack(80, 1, true),
+        ack(80, 2, false),
+        ack(80, 0, true),
+        ack(80, u64::MAX, true),
+        ack(120, 3, true),
+        method(60, 50, &[&312_u16.to_be_bytes()[..], &[2, b'n', b'o', 1, b'e', 1, b'k']].concat()),
+        method(20, 20, &[0]),
+        method(20, 20, &[1]),
+        method(10, 60, b"\x03low"),
+        method(10, 61, &[]),
+        method(60, 11, &[]),
+        method(60, 30, &[0, 0]),
+        frame(8, &[]),
+    ];
+    let settings = settings("amqp: { in_flight: 4 }\n", "1");
+    for client in [Client::Device(1), Client::Subscriber(0)] {
+        let is_device = client == Client::Device(1);
+        let ready = if is_device { method(85, 11, &[]) } else { method(60, 21, &[0]) };
+        let said = [&opening[..], &[ready], &later].concat();
+        let say = |_: &Session, place: usize| said[place].clone();
+        hostile::endure(|| Session::new(client, &["a/#".to_owned()], &settings), said.len(), say);
     }
 }

@@ -1,6 +1,6 @@
 //! The way of a client until it is ready: who it is, the topic, who leads its partitions, its place in the group, and where it begins.
 
-use super::{Phase, Session, joins_again, malformed};
+use super::{Phase, Session, joins_again};
 use crate::driver::Client;
 use crate::drivers::messaging::{Failure, Happened};
 use crate::drivers::words;
@@ -18,7 +18,7 @@ impl Session {
     /// The answer to what the phase awaited.
     pub(super) fn answered(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Happened<'static>, Failure> {
         match self.phase {
-            Phase::Mechanisms => match kafka::mechanisms(body).map_err(malformed)? {
+            Phase::Mechanisms => match kafka::mechanisms(body).map_err(Failure::malformed)? {
                 (error::NONE, _) => self.ask(Phase::Login, out),
                 (_, known) if known.is_empty() => {
                     let told = "the platform asks nobody for a user name (SASL); remove `kafka.username`";
@@ -31,20 +31,20 @@ impl Session {
                     return Err(Failure::lasting(told));
                 }
             },
-            Phase::Login => match kafka::authenticated(body).map_err(malformed)? {
+            Phase::Login => match kafka::authenticated(body).map_err(Failure::malformed)? {
                 (error::NONE, _) => self.ask(Phase::Topic, out),
                 (error, said) => {
                     let said = if said.is_empty() { error::told(error) } else { words::plain(said) };
                     return Err(Failure::lasting(format!("the platform does not let the user in: {said}")));
                 }
             },
-            Phase::Topic => return self.knows(&kafka::cluster(body).map_err(malformed)?, out),
-            Phase::Making => match kafka::created_topic(body).map_err(malformed)? {
+            Phase::Topic => return self.knows(&kafka::cluster(body).map_err(Failure::malformed)?, out),
+            Phase::Making => match kafka::created_topic(body).map_err(Failure::malformed)? {
                 error::NONE => self.ask(Phase::Topic, out),
                 error::TOPIC_EXISTS => return Ok(self.pause_before(Phase::Topic)),
                 error => return self.ask_again(error),
             },
-            Phase::Coordinator => match kafka::coordinator(body).map_err(malformed)? {
+            Phase::Coordinator => match kafka::coordinator(body).map_err(Failure::malformed)? {
                 (error::NONE, node) if self.node == Some(node) => self.ask(Phase::Joining, out),
                 (error::NONE, node) => {
                     let nodes = std::mem::take(&mut self.nodes);
@@ -53,7 +53,7 @@ impl Session {
                 (error, _) => return self.ask_again(error),
             },
             Phase::Joining => {
-                let joined = kafka::joined(body).map_err(malformed)?;
+                let joined = kafka::joined(body).map_err(Failure::malformed)?;
                 match joined.error {
                     error::NONE => {
                         self.place.joined(joined);
@@ -67,7 +67,7 @@ impl Session {
                     error => return self.ask_again(error),
                 }
             }
-            Phase::Share => match kafka::share(body).map_err(malformed)? {
+            Phase::Share => match kafka::share(body).map_err(Failure::malformed)? {
                 (error::NONE, partitions) => {
                     self.reading.assign(&partitions, true);
                     if self.reading.is_empty() {
@@ -83,7 +83,7 @@ impl Session {
                 (error, _) => return self.ask_again(error),
             },
             Phase::Offsets => {
-                for (partition, offset, error) in kafka::read_up_to(body).map_err(malformed)? {
+                for (partition, offset, error) in kafka::read_up_to(body).map_err(Failure::malformed)? {
                     if error != error::NONE {
                         return self.ask_again(error);
                     }
@@ -92,7 +92,7 @@ impl Session {
                 return self.spread(out);
             }
             Phase::Latest => {
-                for found in kafka::offsets(body).map_err(malformed)? {
+                for found in kafka::offsets(body).map_err(Failure::malformed)? {
                     if found.error == error::NOT_LEADER {
                         return Err(Failure::passing("another broker has taken over a partition"));
                     }

@@ -1,15 +1,19 @@
 //! The session against single answers: no socket, no clock.
 
 use super::*;
-use crate::drivers::messaging::Session as _;
+use crate::drivers::messaging::{Session as _, hostile};
 use plimsoll_codec::kafka::batch::{self, Entry, NOBODY};
 use plimsoll_scenario::{Environment, SourceFile, load};
 use std::net::Ipv4Addr;
 
 fn settings(more: &str) -> Arc<Settings> {
+    settings_for("{ count: 2, share: g }", more)
+}
+
+fn settings_for(subscribers: &str, more: &str) -> Arc<Settings> {
     let text = format!(
         "name: t\nplatform: {{ profile: existing, address: \"kafka://h:1\" }}\n\
-         population: {{ devices: 4, subscribers: {{ count: 2, share: g }} }}\nload: {{ levels: [1/s] }}\n{more}"
+         population: {{ devices: 4, subscribers: {subscribers} }}\nload: {{ levels: [1/s] }}\n{more}"
     );
     let profile = |_: &str| Err("none".to_owned());
     let environment = Environment { profile: &profile, variable: &|_| Some("hidden".to_owned()) };
@@ -27,9 +31,8 @@ fn session(client: Client, more: &str) -> Session {
 }
 
 fn subscriber(grouped: bool) -> Session {
-    let mut settings = Arc::into_inner(settings(EXISTING)).unwrap();
-    settings.group = settings.group.filter(|_| grouped);
-    let mut session = Session::new(Client::Subscriber(0), (b"", &["a/#".to_owned()]), &Arc::new(settings));
+    let settings = settings_for(if grouped { "{ count: 2, share: g }" } else { "2" }, EXISTING);
+    let mut session = Session::new(Client::Subscriber(0), (b"", &["a/#".to_owned()]), &settings);
     session.begin(&mut Vec::new());
     session
 }
@@ -165,7 +168,7 @@ fn a_device_goes_to_the_broker_that_leads_its_partition() {
     publish(&mut device, 0);
     // Another one has taken over: it is asked who, and nothing is sent meanwhile.
     let (outcome, asked) = answer(&mut device, &produced(error::NOT_LEADER, 0));
-    assert!(outcome.unwrap().starts_with("Refused(0"));
+    assert!(outcome.unwrap().starts_with("Doubtful(0"), "it may have stored it before");
     assert_eq!((asked, device.may_publish()), (vec![], false));
     device.wake(&mut Vec::new());
     let (outcome, _) = answer(&mut device, &cluster(0, TWO, &[1, 1]));
@@ -198,6 +201,39 @@ fn records(error: i16, entries: &[(&'static str, &'static str)]) -> Vec<u8> {
     out.extend((batch.len() as i32).to_be_bytes());
     out.extend(batch);
     out
+}
+
+#[test]
+fn a_message_that_was_stored_before_it_failed_is_not_refused() {
+    for (acks, error, expected) in [
+        ("all", 7, "Doubtful(0, \"a message may be stored or not: the brokers did not keep it in time"),
+        ("all", 20, "Doubtful(0"),
+        ("all", -1, "Doubtful(0"),
+        ("all", 56, "Doubtful(0"),
+        ("all", 6, "Doubtful(0"),
+        ("leader", 6, "Refused(0"),
+        ("all", 19, "Refused(0"),
+        ("all", 3, "Refused(0"),
+    ] {
+        let mut device = session(Client::Device(1), &format!("kafka: {{ topic: t, acks: {acks} }}\n"));
+        answer(&mut device, &cluster(0, ONE, &[1])).0.unwrap();
+        publish(&mut device, 0);
+        let outcome = answer(&mut device, &produced(error, 0)).0.unwrap();
+        assert!(outcome.starts_with(expected), "{acks}, {error}: {outcome}");
+        assert!(device.abandon().is_empty(), "it is not awaited any more");
+    }
+}
+
+#[test]
+fn a_subscriber_that_is_held_back_says_so() {
+    let mut own = subscriber(false);
+    answer(&mut own, &cluster(0, ONE, &[1])).0.unwrap();
+    answer(&mut own, &ends(&[(0, 0)])).0.unwrap();
+    assert_eq!(answer(&mut own, &records(0, &[])), went("", &[1]));
+    assert_eq!(own.take_complaint(), None);
+    // A broker that holds it back gives it no records, and it asks again.
+    assert_eq!(answer(&mut own, &[0, 0, 1, 44, 0, 0, 0, 0]), went("", &[1]));
+    assert_eq!(own.take_complaint().as_deref(), Some("it holds a subscriber back (quota)"));
 }
 
 fn ends(offsets: &[(i32, i64)]) -> Vec<u8> {
@@ -440,4 +476,48 @@ fn what_was_not_sent_is_not_awaited() {
     assert_eq!(answer(&mut device, &produced(0, 0)), went("Acknowledged(2)", &[]));
     publish(&mut device, 3);
     assert_eq!(device.abandon(), [3]);
+}
+
+#[test]
+fn whatever_a_broker_says_nothing_panics() {
+    let coordinator = [&[0, 0, 0, 0, 0, 1][..], &texts(&["h"]), &[0; 4]].concat();
+    let packed = {
+        let mut packed = records(0, &[("a", "x"), ("a/b", "y")]);
+        // It says that its records are compressed.
+        packed[BATCH + 22] = 4;
+        packed
+    };
+    let later = [
+        cluster(0, TWO, &[1, 2]),
+        cluster(3, ONE, &[]),
+        produced(0, 9),
+        produced(error::NOT_LEADER, 0),
+        produced(error::REQUEST_TIMED_OUT, 0),
+        records(0, &[("a", "one"), ("c", "two"), ("a", "three")]),
+        records(0, &[]),
+        records(error::OFFSET_OUT_OF_RANGE, &[]),
+        packed,
+        vec![0, 0, 1, 44, 0, 0, 0, 0],
+        COMMITTED.to_vec(),
+        vec![0, 0, 0, 0, 0, 0],
+        vec![0, 0, 0, 0, 0, 27],
+        ends(&[(0, i64::MAX), (1, i64::MIN)]),
+    ];
+    let alone = vec![cluster(0, ONE, &[1, 1]), ends(&[(0, 0), (1, 9)])];
+    let grouped =
+        vec![cluster(0, ONE, &[1, 1]), coordinator, joined(1), share(), read_up_to(-1), ends(&[(0, 7)])];
+    for (client, subscribers, opening) in [
+        (Client::Device(1), "2", &alone),
+        (Client::Subscriber(0), "2", &alone),
+        (Client::Subscriber(0), "{ count: 2, share: g }", &grouped),
+    ] {
+        let settings = settings_for(subscribers, "kafka: { topic: t, in_flight: 3 }\n");
+        let said = [&opening[..], &later].concat();
+        let say = |session: &Session, place: usize| {
+            let number = session.asked.front().map_or(-1, |(number, _)| *number);
+            framed(number, &said[place])
+        };
+        let make = || Session::new(client, (b"foobar", &["a/#".to_owned()]), &settings);
+        hostile::endure(make, said.len(), say);
+    }
 }

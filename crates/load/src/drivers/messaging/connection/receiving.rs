@@ -219,6 +219,18 @@ impl<S: Session> Connection<S> {
                     |&sequence: &u32| Event::Refused { device, sequence, at, reason: reason.clone() };
                 events.extend(sequences.iter().map(refused));
             }
+            Happened::Doubtful(sequence, reason) => {
+                answers.add(frame.len(), 0);
+                events.push(Event::Abandoned { device, sequence, at });
+                io.note_complaints(reason, 1);
+            }
+            Happened::DoubtfulTogether(sequences, reason) => {
+                answers.add(frame.len(), 0);
+                answers.count += sequences.len().saturating_sub(1) as u64;
+                let abandoned = |&sequence: &u32| Event::Abandoned { device, sequence, at };
+                events.extend(sequences.iter().map(abandoned));
+                io.note_complaints(reason, sequences.len() as u64);
+            }
             Happened::UnknownAck => {
                 io.unknown_acks += 1;
                 events.push(Event::UnknownAck);
@@ -234,7 +246,7 @@ impl<S: Session> Connection<S> {
                 }
                 None => self.ping_sent = None,
             },
-            Happened::Complaint(complaint) => io.note_complaint(complaint),
+            Happened::Complaint(complaint) => io.note_complaints(complaint, 1),
             Happened::Elsewhere(address) => elsewhere = Some(address),
             Happened::Delivered(content) => {
                 let came_before = std::mem::take(&mut self.came_before);
@@ -272,7 +284,7 @@ impl<S: Session> Connection<S> {
             }
         }
         if let Some(complaint) = self.session.take_complaint() {
-            io.note_complaint(complaint);
+            io.note_complaints(complaint, 1);
         }
         match elsewhere {
             Some(address) => self.turn_to(slot, address, io, events),

@@ -1,13 +1,17 @@
 //! The session against single operations: no socket, no clock.
 
 use super::*;
-use crate::drivers::messaging::Session as _;
+use crate::drivers::messaging::{Session as _, hostile};
 use plimsoll_scenario::{Environment, SourceFile, load};
 
 fn settings(more: &str) -> Arc<Settings> {
+    settings_for("{ count: 2, share: g, work: 2s }", more)
+}
+
+fn settings_for(subscribers: &str, more: &str) -> Arc<Settings> {
     let text = format!(
         "name: t\nplatform: {{ profile: existing, address: \"nats://h:1\" }}\n\
-         population: {{ devices: 4, subscribers: {{ count: 2, share: g }} }}\n\
+         population: {{ devices: 4, subscribers: {subscribers} }}\n\
          message: {{ target: \"city.{{run}}.{{device}}\" }}\nload: {{ levels: [1/s] }}\n{more}"
     );
     let profile = |_: &str| Err("none".to_owned());
@@ -77,7 +81,9 @@ fn a_core_client_is_ready_with_the_answer_to_its_ping() {
 fn a_core_subscriber_shares_its_filters_with_its_group() {
     let mut subscriber = session(Client::Subscriber(0), &["a/+/#", "b"], CORE);
     let (_, said) = receive(&mut subscriber, INFO);
-    assert!(said.ends_with("SUB a.*.> g 2\r\nSUB b g 3\r\nPING\r\n"), "{said}");
+    // Other runs, other populations and other people may have a group of that name.
+    let group = format!("plimsoll-{}-0-g", RunId::from_bits(7));
+    assert!(said.ends_with(&format!("SUB a.*.> {group} 2\r\nSUB b {group} 3\r\nPING\r\n")), "{said}");
     assert_eq!(receive(&mut subscriber, "PONG\r\n"), happened("Ready"));
     let delivered = happened("Delivered([104, 105])");
     assert_eq!(receive(&mut subscriber, "MSG a.1.2 2 2\r\nhi\r\n"), delivered);
@@ -171,7 +177,7 @@ fn a_subscriber_is_a_consumer_of_the_stream_and_acknowledges() {
     let mut subscriber = session(Client::Subscriber(1), &["a/#", "b"], STREAM);
     let (_, said) = receive(&mut subscriber, INFO);
     let deliver = subscriber.deliver_subject(2);
-    let group = format!("g-{}-2", RunId::from_bits(7));
+    let group = format!("plimsoll-{}-0-g-2", RunId::from_bits(7));
     assert!(said.contains(&format!("SUB {deliver} {group} 2\r\n")), "{said}");
     let (outcome, said) = receive(&mut subscriber, "PONG\r\n");
     assert_eq!(outcome.unwrap(), "Accepted");
@@ -182,7 +188,8 @@ fn a_subscriber_is_a_consumer_of_the_stream_and_acknowledges() {
         said.contains(&format!("\"deliver_group\":\"{group}\"")),
         "the same group takes its messages: {said}"
     );
-    assert!(said.starts_with("PUB $JS.API.CONSUMER.DURABLE.CREATE.S.g-"), "{said}");
+    assert!(said.starts_with(&format!("PUB $JS.API.CONSUMER.DURABLE.CREATE.S.{group} ")), "{said}");
+    assert!(said.contains("\"ack_wait\":32000000000"), "what a dead member had comes to another one: {said}");
     assert!(said.contains("\"filter_subject\":\"a.>\""), "{said}");
     assert_eq!(answer(&mut subscriber, "r", "{}").0.unwrap(), "Nothing");
     assert_eq!(answer(&mut subscriber, "r", "{}"), happened("Ready"));
@@ -192,9 +199,8 @@ fn a_subscriber_is_a_consumer_of_the_stream_and_acknowledges() {
 
 #[test]
 fn a_subscriber_goes_on_behind_the_last_message_that_came() {
-    let mut alone = Arc::into_inner(settings(STREAM)).unwrap();
-    alone.group = None;
-    let mut subscriber = Session::new(Client::Subscriber(1), &["a/#".to_owned()], &Arc::new(alone));
+    let alone = settings_for("2", STREAM);
+    let mut subscriber = Session::new(Client::Subscriber(1), &["a/#".to_owned()], &alone);
     let mut connect = |stream: &str, consumer: &str| {
         subscriber.begin(&mut Vec::new());
         went_on(&mut subscriber, INFO);
@@ -204,12 +210,19 @@ fn a_subscriber_goes_on_behind_the_last_message_that_came() {
         went_on(&mut subscriber, "MSG a.1 2 $JS.ACK.S.c.1.12.1.1.0 2\r\nhi\r\n");
         asked
     };
-    let asked = connect("{\"state\":{\"last_seq\":9}}", "{\"delivered\":{\"stream_seq\":9}}");
+    let stream =
+        |created: &str, last: u64| format!("{{\"created\":\"{created}\",\"state\":{{\"last_seq\":{last}}}}}");
+    let asked = connect(&stream("noon", 9), "{\"delivered\":{\"stream_seq\":9}}");
     assert!(asked.contains("\"deliver_policy\":\"new\""), "{asked}");
-    let asked = connect("{\"state\":{\"last_seq\":20}}", "{}");
+    let asked = connect(&stream("noon", 20), "{}");
     assert!(asked.contains("\"opt_start_seq\":13"), "{asked}");
-    let asked = connect("{\"state\":{\"last_seq\":0}}", "{}");
-    assert!(asked.contains("\"deliver_policy\":\"new\""), "the stream was made again: {asked}");
+    let asked = connect(&stream("noon", 3), "{}");
+    assert!(asked.contains("\"deliver_policy\":\"new\""), "the stream has lost its last ones: {asked}");
+    // It was made again, and may have outgrown the last message that came: all in it is new.
+    for last in [0, 20] {
+        let asked = connect(&stream(&format!("later {last}"), last), "{}");
+        assert!(asked.contains("\"opt_start_seq\":1,") || asked.contains("\"opt_start_seq\":1}"), "{asked}");
+    }
 }
 
 #[test]
@@ -254,4 +267,37 @@ fn errors_end_a_connection_unless_they_are_about_a_subject() {
     assert_eq!(receive(&mut device, "-ERR 'Permissions Violation for Publish to \"a\"'\r\n"), complaint);
     let failure = receive(&mut device, "-ERR 'Slow Consumer'\r\n").0.unwrap_err();
     assert_eq!(failure, Failure::passing("the platform ended the connection: Slow Consumer"));
+}
+
+#[test]
+fn whatever_a_server_says_nothing_panics() {
+    let say = |session: &Session, place: usize| {
+        let (inbox, content) = (
+            &session.inbox,
+            "{\"created\":\"noon\",\"state\":{\"last_seq\":3},\"delivered\":{\"stream_seq\":3}}",
+        );
+        let answered = |to: &str, text: &str| format!("MSG {inbox}{to} 1 {}\r\n{text}\r\n", text.len());
+        let missing = "{\"error\":{\"err_code\":10059}}";
+        let said = match place {
+            0 => INFO.to_owned(),
+            1 => "PONG\r\n".to_owned(),
+            2..=4 => answered("r", content),
+            5 => answered("r", "{\"error\":{\"err_code\":10065}}"),
+            6 => answered("0", content),
+            7 => answered("1", missing),
+            8 => format!("HMSG {inbox}1 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n"),
+            9 => "MSG a.1 2 $JS.ACK.S.c.1.12.1.1.0 2\r\nhi\r\n".to_owned(),
+            10 => "MSG a.1 99 $JS.ACK.S 2\r\nhi\r\n".to_owned(),
+            11 => "-ERR 'Permissions Violation for Publish to \"a\"'\r\n".to_owned(),
+            12 => "PING\r\n".to_owned(),
+            _ => "+OK\r\n".to_owned(),
+        };
+        said.into_bytes()
+    };
+    let filters = ["a/#".to_owned(), "b".to_owned()];
+    for (more, subscribers) in [(CORE, "2"), (STREAM, "2"), (CREATED, "{ count: 2, share: g }")] {
+        let settings = settings_for(subscribers, more);
+        hostile::endure(|| Session::new(Client::Device(0), &[], &settings), 14, say);
+        hostile::endure(|| Session::new(Client::Subscriber(1), &filters, &settings), 14, say);
+    }
 }
