@@ -46,7 +46,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::record::RunRecord;
 
-const STYLE: &str = include_str!("../assets/report.css");
+/// The style sheet of all pages.
+pub const STYLE: &str = include_str!("../assets/report.css");
 
 /// Forbids the page to load anything, so that the file shows the same offline, and so that no text of a scenario or
 /// of a platform can make it fetch something.
@@ -72,6 +73,11 @@ pub fn render(record: &RunRecord, summary: &Summary) -> String {
 /// The same for a run of a schedule, with all its runs so far by the time of day.
 pub fn render_in_series(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> String {
     plain::page(page(record, summary, series).into_string())
+}
+
+/// What a run came to, in a sentence.
+pub fn headline(record: &RunRecord, summary: &Summary) -> String {
+    verdict::headline(record, summary)
 }
 
 /// The head of a page that needs nothing but itself.

@@ -39,7 +39,8 @@ pub fn header(record: &RunRecord, summary: &Summary) -> Markup {
     }
 }
 
-fn headline(record: &RunRecord, summary: &Summary) -> String {
+/// What the run came to, in a sentence.
+pub fn headline(record: &RunRecord, summary: &Summary) -> String {
     let dead = summary.levels.iter().find_map(|level| Some((level.death.as_ref()?, level)));
     if let Some((death, level)) = dead {
         return format!("{} died at {}", death.component, level.load);

@@ -1,0 +1,86 @@
+//! Runs side by side, as `plimsoll compare` compares them.
+
+use crate::error_page;
+use crate::headers;
+use crate::page::{Place, page};
+use crate::run_page::UNREAD;
+use crate::site::Site;
+use crate::tokens::Role;
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use maud::html;
+use plimsoll_model::RunId;
+use plimsoll_model::record::RunRecord;
+use plimsoll_report::html::compare as render;
+use plimsoll_runner::comparison::comparison;
+use plimsoll_store::StoreError;
+use std::sync::Arc;
+
+/// Most runs that are compared at once.
+const MOST: usize = 20;
+
+/// The runs that a query names, each as `run=ID`; `None` where it names none, too many, or something else.
+fn runs_of(query: &[(String, String)]) -> Option<Vec<RunId>> {
+    let named = query.iter().filter(|(name, _)| name == "run");
+    let runs: Vec<RunId> = named.map(|(_, id)| RunId::parse(id)).collect::<Option<_>>()?;
+    (2..=MOST).contains(&runs.len()).then_some(runs)
+}
+
+fn refused() -> Response {
+    let told = format!("Choose from 2 to {MOST} runs.");
+    error_page::of(StatusCode::BAD_REQUEST, &told, "Go back, and choose them in the list.")
+}
+
+/// Answers with the comparison.
+pub async fn compare(Extension(role): Extension<Role>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    let Some(runs) = runs_of(&query) else { return refused() };
+    let names: Vec<String> = runs.iter().map(ToString::to_string).collect();
+    let address = format!("/compare/report?run={}", names.join("&run="));
+    let body = html! {
+        h1 { "Comparison of " (names.len()) " runs" }
+        p {
+            "The first is compared with the others: "
+            @for (place, name) in names.iter().enumerate() {
+                @if place > 0 { ", " }
+                a href={ "/runs/" (name) } { code { (name) } }
+            }
+            ". " a href=(address) { "The comparison alone" }
+        }
+        iframe.report title="Comparison" src=(address) sandbox="allow-scripts allow-downloads" {}
+    };
+    page("Comparison", Place::Runs, role, &body)
+}
+
+/// Answers with the page that `plimsoll compare --html` writes, as a document that reaches nothing else.
+pub async fn report(State(site): State<Arc<Site>>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    let Some(runs) = runs_of(&query) else { return refused() };
+    let own = Arc::clone(&site);
+    let rendered = site.permits.work(move || {
+        let records = runs.into_iter().map(|run| Ok(own.archive.run(run)?.record));
+        let records: Vec<RunRecord> = records.collect::<Result<_, StoreError>>()?;
+        Ok(render::page(&comparison(&records)))
+    });
+    match rendered.await {
+        Ok(Ok(text)) => headers::sandbox(Html(text).into_response()),
+        Ok(Err(error)) => error_page::of_store(&error),
+        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, UNREAD, "Try again."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_two_runs_on_there_is_something_to_compare() {
+        let query = |ids: &[&str]| -> Vec<(String, String)> {
+            ids.iter().map(|id| ("run".to_owned(), (*id).to_owned())).collect()
+        };
+        assert_eq!(runs_of(&query(&["3vk1a81x", "3vk1a81y"])).unwrap().len(), 2);
+        for wrong in [&[][..], &["3vk1a81x"], &["3vk1a81x", "last"], &["3vk1a81x"; MOST + 1]] {
+            assert_eq!(runs_of(&query(wrong)), None, "{wrong:?}");
+        }
+    }
+}

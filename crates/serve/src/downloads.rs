@@ -1,0 +1,203 @@
+//! The exports of a run, as files. They are those of `plimsoll export`, `show --json` and `report`.
+
+use crate::archive::Told;
+use crate::error_page;
+use crate::run_page::UNREAD;
+use crate::site::Site;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use plimsoll_model::RunId;
+use plimsoll_report::{csv, hlog, html, json, junit, k6};
+use plimsoll_store::{RunReader, StoreError};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::channel;
+use tokio::time::timeout;
+
+/// Bytes of the message log that are sent at once.
+const PIECE: usize = 64 * 1024;
+/// Pieces that wait for a slow reader, and how long.
+const WAITING: usize = 4;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A file that can be had of a run.
+pub struct Download {
+    /// Its name in addresses.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub title: &'static str,
+    /// How the name of the file ends.
+    ending: &'static str,
+    kind: &'static str,
+    content: Content,
+}
+
+/// Where its content comes from.
+enum Content {
+    /// It is rendered from the run.
+    Rendered(fn(&Told) -> String),
+    /// It is the message log, which may be larger than memory.
+    Messages,
+}
+
+const CSV: &str = "text/csv; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// All of them.
+pub const DOWNLOADS: &[Download] = &[
+    Download {
+        name: "report",
+        title: "Report",
+        ending: "report.html",
+        kind: "text/html; charset=utf-8",
+        content: Content::Rendered(|told| html::render(&told.record, &told.summary)),
+    },
+    Download {
+        name: "summary",
+        title: "Summary (JSON)",
+        ending: "summary.json",
+        kind: JSON,
+        content: Content::Rendered(|told| json::render(&told.summary)),
+    },
+    Download {
+        name: "levels",
+        title: "Levels (CSV)",
+        ending: "levels.csv",
+        kind: CSV,
+        content: Content::Rendered(|told| csv::levels(&told.summary)),
+    },
+    Download {
+        name: "samples",
+        title: "Samples (CSV)",
+        ending: "samples.csv",
+        kind: CSV,
+        content: Content::Rendered(|told| csv::samples(&told.record)),
+    },
+    Download {
+        name: "components",
+        title: "Components (CSV)",
+        ending: "components.csv",
+        kind: CSV,
+        content: Content::Rendered(|told| csv::components(&told.record)),
+    },
+    Download {
+        name: "gauges",
+        title: "Other observers (CSV)",
+        ending: "gauges.csv",
+        kind: CSV,
+        content: Content::Rendered(|told| csv::gauges(&told.record)),
+    },
+    Download {
+        name: "histograms",
+        title: "Histograms",
+        ending: "hlog",
+        kind: "text/plain; charset=utf-8",
+        content: Content::Rendered(|told| hlog::render(&told.record)),
+    },
+    Download {
+        name: "junit",
+        title: "JUnit",
+        ending: "junit.xml",
+        kind: "application/xml",
+        content: Content::Rendered(|told| junit::render(&told.summary)),
+    },
+    Download {
+        name: "k6",
+        title: "k6 summary",
+        ending: "k6.json",
+        kind: JSON,
+        content: Content::Rendered(|told| k6::render(&told.record)),
+    },
+    Download { name: "messages", title: "Messages (CSV)", ending: "messages.csv", kind: CSV, content: Content::Messages },
+];
+
+/// Answers with a file of a run.
+pub async fn download(State(site): State<Arc<Site>>, Path((run, name)): Path<(String, String)>) -> Response {
+    let found = RunId::parse(&run).zip(DOWNLOADS.iter().find(|download| download.name == name));
+    let Some((id, download)) = found else { return error_page::not_found("There is no such file.") };
+    match download.content {
+        Content::Rendered(render) => {
+            let own = Arc::clone(&site);
+            match site.permits.work(move || own.archive.run(id).map(|told| render(&told))).await {
+                Ok(Ok(text)) => download.answer(id, Body::from(text)),
+                Ok(Err(error)) => error_page::of_store(&error),
+                Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, UNREAD, "Try again."),
+            }
+        }
+        Content::Messages => messages(&site, id, download).await,
+    }
+}
+
+impl Download {
+    fn answer(&self, id: RunId, body: Body) -> Response {
+        let disposition = format!("attachment; filename=\"plimsoll.{id}.{}\"", self.ending);
+        ([(CONTENT_TYPE, self.kind.to_owned()), (CONTENT_DISPOSITION, disposition)], body).into_response()
+    }
+}
+
+/// A piece of the log. An empty one says that it was the last: an answer without it ends in an error, so that nobody takes a part for the
+/// whole.
+type Piece = io::Result<Bytes>;
+
+/// Sends the message log as it is read: it can be much larger than memory.
+async fn messages(site: &Arc<Site>, id: RunId, download: &Download) -> Response {
+    let (sender, mut pieces) = channel::<Piece>(WAITING);
+    let own = Arc::clone(site);
+    let handle = Handle::current();
+    tokio::task::spawn_blocking(move || {
+        let send = |piece: Piece| handle.block_on(timeout(PATIENCE, sender.send(piece))).is_ok_and(|sent| sent.is_ok());
+        match read_messages(&own, id, &send) {
+            Ok(true) => drop(send(Ok(Bytes::new()))),
+            Ok(false) => {}
+            Err(error) => drop(send(Err(io::Error::other(error)))),
+        }
+    });
+    let unread = |why: &str| error_page::of(StatusCode::INTERNAL_SERVER_ERROR, UNREAD, why);
+    match pieces.recv().await {
+        Some(Ok(first)) if first.is_empty() => error_page::of(
+            StatusCode::NOT_FOUND,
+            "The run has no message log.",
+            "Run its scenario with `record: { messages: true }` to get one.",
+        ),
+        Some(Ok(first)) => {
+            let rest = unfold((Some(first), pieces), |(first, mut pieces)| async move {
+                let piece = match first {
+                    Some(first) => Ok(first),
+                    None => pieces.recv().await.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into())),
+                };
+                let is_last = piece.as_ref().is_ok_and(Bytes::is_empty);
+                (!is_last).then_some((piece, (None, pieces)))
+            });
+            download.answer(id, Body::from_stream(rest))
+        }
+        Some(Err(error)) => unread(&error.to_string()),
+        None => unread("Try again."),
+    }
+}
+
+/// Sends the log in pieces, none of a run without one; whether all were taken.
+fn read_messages(site: &Site, id: RunId, send: &impl Fn(Piece) -> bool) -> Result<bool, StoreError> {
+    let mut text = String::new();
+    let (mut has_begun, mut is_heard) = (false, true);
+    RunReader::open(site.archive.store())?.messages(&id.to_string(), |message| {
+        if !is_heard {
+            return;
+        }
+        if !has_begun {
+            text = csv::message_header();
+            has_begun = true;
+        }
+        text += &csv::message(&message);
+        if text.len() > PIECE {
+            is_heard = send(Ok(Bytes::from(std::mem::take(&mut text))));
+        }
+    })?;
+    Ok(is_heard && (text.is_empty() || send(Ok(Bytes::from(text)))))
+}
