@@ -58,9 +58,9 @@ pub async fn report(State(site): State<Arc<Site>>, Query(query): Query<Vec<(Stri
     let Some(runs) = runs_of(&query) else { return refused() };
     let own = Arc::clone(&site);
     let rendered = site.permits.work(move || {
-        let records = runs.into_iter().map(|run| Ok(own.archive.run(run)?.record));
+        let records = runs.into_iter().map(|run| own.archive.run(run).map(|told| told.record));
         let records: Vec<RunRecord> = records.collect::<Result<_, StoreError>>()?;
-        Ok(render::page(&comparison(&records)))
+        Ok::<_, StoreError>(render::page(&comparison(&records)))
     });
     match rendered.await {
         Ok(Ok(text)) => headers::sandbox(Html(text).into_response()),

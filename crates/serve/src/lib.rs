@@ -84,7 +84,7 @@ pub fn serve(options: Options, stop: &AtomicBool, ready: impl FnOnce(&Entrances)
             () = connections.serve() => {}
             () = stopped(stop) => {}
         }
-        Ok(())
+        Ok::<(), ServeError>(())
     });
     runtime.shutdown_timeout(GRACE);
     served

@@ -16,6 +16,7 @@ use maud::{Markup, html};
 use plimsoll_model::RunId;
 use plimsoll_report::html as report_html;
 use plimsoll_report::text::capitalised;
+use plimsoll_store::StoreError;
 use std::sync::Arc;
 
 /// What is said where there is no such run.
@@ -49,7 +50,7 @@ pub async fn report(State(site): State<Arc<Site>>, Path(run): Path<String>) -> R
     let rendered = site.permits.work(move || {
         let Told { record, summary } = own.archive.run(id)?;
         let series = own.archive.series(&record)?;
-        Ok(report_html::render_in_series(&record, &summary, &series))
+        Ok::<_, StoreError>(report_html::render_in_series(&record, &summary, &series))
     });
     match rendered.await {
         Ok(Ok(text)) => headers::sandbox(Html(text).into_response()),

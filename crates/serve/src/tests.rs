@@ -364,8 +364,8 @@ fn a_check_says_at_which_line_something_is_wrong() {
     let right = check(SCENARIO);
     assert!(right.text.contains("What would happen: mine") && right.text.contains("starts here"), "{}", right.text);
     for (text, told) in [
-        ("name: <img src=x>\nplatform: nowhere\n", "nowhere"),
-        ("platform: embedded\nname: m\npopulation: { devices: 1 }\nmatrix: { population.devices: [1, 2] }\n", "matrix"),
+        ("name: <img src=x>\nplatform: nowhere\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n", "nowhere"),
+        (&format!("{SCENARIO}matrix: {{ population.devices: [1, 2] }}\n"), "matrix"),
         (&SCENARIO.replace("embedded", "/etc/passwd.yaml"), "outside the folder"),
         (&SCENARIO.replace("embedded", "../x.yaml"), "outside the folder"),
     ] {
@@ -373,7 +373,7 @@ fn a_check_says_at_which_line_something_is_wrong() {
         assert!(answer.text.contains(told) && !answer.text.contains("<img"), "{}", answer.text);
     }
     // A secret of this process that nobody has named.
-    let secret = check(&format!("{SCENARIO}mqtt: {{ username: a, password: {{ env: CARGO_MANIFEST_DIR }} }}\n"));
+    let secret = check(&format!("{SCENARIO}mqtt: {{ username: a, password: {{ env: PATH }} }}\n"));
     assert!(secret.text.contains("is not set"), "{}", secret.text);
 }
 
@@ -429,9 +429,9 @@ const PROFILE: &str = "name: own\ntitle: A profile of the folder\nvariables: { p
 fn no_scenario_from_the_page_starts_other_programs_or_writes_elsewhere() {
     let own = "name: mine\nplatform: { profile: ./own.yaml }\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
     let with = |value: &str| own.replace("own.yaml }", &format!("own.yaml, with: {{ {value} }} }}"));
-    let commands = "name: mine\nplatform: { address: \"mqtt://127.0.0.1\", command: { up: [sh, -c, id], down: [\"true\"] } }\n\
+    let commands = "name: mine\nplatform: { profile: existing, command: { up: [sh, -c, id], down: [\"true\"] } }\n\
         population: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
-    let reset = "name: mine\nplatform: { address: \"mqtt://127.0.0.1\", state: reset, reset_command: [id] }\n\
+    let reset = "name: mine\nplatform: { profile: existing, address: \"mqtt://127.0.0.1\", state: reset, reset_command: [id] }\n\
         population: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
     let keep = format!("{SCENARIO}record: {{ capture: {{ keep: /tmp/elsewhere }} }}\n");
     let place = with("place: /etc/cron.d");
