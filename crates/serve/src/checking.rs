@@ -63,8 +63,6 @@ pub enum Look {
 pub struct Asked {
     /// Its file.
     name: String,
-    /// Whether its quick form is meant.
-    quick: bool,
 }
 
 /// Answers with what a check of the text says, as a part of a page.
@@ -74,7 +72,7 @@ pub async fn answer(State(site): State<Arc<Site>>, Query(asked): Query<Asked>, t
     }
     let own = Arc::clone(&site);
     let name = FileName::parse(&asked.name).map_or_else(|| NAMELESS.to_owned(), |name| name.to_string());
-    let checked = site.permits.work(move || check(&own, (&name, &text), asked.quick, Look::Text)).await;
+    let checked = site.permits.work(move || check(&own, (&name, &text), false, Look::Text)).await;
     match checked {
         Ok(checked) => Html(plain::page(checked.shown().into_string())).into_response(),
         Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked.", "Try again."),

@@ -12,7 +12,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use plimsoll_model::RunId;
-use plimsoll_report::{csv, hlog, html, json, junit, k6};
+use plimsoll_model::message::MessageRecord;
+use plimsoll_report::{csv, hlog, html, json, jtl, junit, k6};
 use plimsoll_store::{RunReader, StoreError};
 use std::io;
 use std::sync::Arc;
@@ -43,8 +44,19 @@ pub struct Download {
 enum Content {
     /// It is rendered from the run.
     Rendered(fn(&Told) -> String),
-    /// It is the message log, which may be larger than memory.
+    /// It is made of the message log, which may be larger than memory.
+    Log(Log),
+}
+
+/// What is made of a message log.
+#[derive(Clone, Copy)]
+enum Log {
+    /// A row a message.
     Messages,
+    /// The lives of events at a gateway.
+    Events,
+    /// JMeter's result file.
+    Jtl,
 }
 
 const CSV: &str = "text/csv; charset=utf-8";
@@ -115,7 +127,21 @@ pub const DOWNLOADS: &[Download] = &[
         kind: JSON,
         content: Content::Rendered(|told| k6::render(&told.record)),
     },
-    Download { name: "messages", title: "Messages (CSV)", ending: "messages.csv", kind: CSV, content: Content::Messages },
+    Download {
+        name: "messages",
+        title: "Messages (CSV)",
+        ending: "messages.csv",
+        kind: CSV,
+        content: Content::Log(Log::Messages),
+    },
+    Download {
+        name: "events",
+        title: "Lives of events (CSV)",
+        ending: "events.csv",
+        kind: CSV,
+        content: Content::Log(Log::Events),
+    },
+    Download { name: "jtl", title: "JMeter", ending: "jtl", kind: CSV, content: Content::Log(Log::Jtl) },
 ];
 
 /// Answers with a file of a run.
@@ -131,7 +157,7 @@ pub async fn download(State(site): State<Arc<Site>>, Path((run, name)): Path<(St
                 Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, UNREAD, "Try again."),
             }
         }
-        Content::Messages => messages(&site, id, download).await,
+        Content::Log(log) => of_log(&site, id, log, download).await,
     }
 }
 
@@ -146,14 +172,14 @@ impl Download {
 /// whole.
 type Piece = io::Result<Bytes>;
 
-/// Sends the message log as it is read: it can be much larger than memory.
-async fn messages(site: &Arc<Site>, id: RunId, download: &Download) -> Response {
+/// Sends what is made of the message log as that is read.
+async fn of_log(site: &Arc<Site>, id: RunId, log: Log, download: &Download) -> Response {
     let (sender, mut pieces) = channel::<Piece>(WAITING);
     let own = Arc::clone(site);
     let handle = Handle::current();
     tokio::task::spawn_blocking(move || {
         let send = |piece: Piece| handle.block_on(timeout(PATIENCE, sender.send(piece))).is_ok_and(|sent| sent.is_ok());
-        match read_messages(&own, id, &send) {
+        match read_log(&own, id, log, &send) {
             Ok(true) => drop(send(Ok(Bytes::new()))),
             Ok(false) => {}
             Err(error) => drop(send(Err(io::Error::other(error)))),
@@ -182,22 +208,40 @@ async fn messages(site: &Arc<Site>, id: RunId, download: &Download) -> Response 
     }
 }
 
-/// Sends the log in pieces, none of a run without one; whether all were taken.
-fn read_messages(site: &Site, id: RunId, send: &impl Fn(Piece) -> bool) -> Result<bool, StoreError> {
+/// Sends it in pieces, none of a run without a log; whether all were taken.
+fn read_log(site: &Site, id: RunId, log: Log, send: &impl Fn(Piece) -> bool) -> Result<bool, StoreError> {
+    let reader = RunReader::open(site.archive.store())?;
+    let run = id.to_string();
+    let (mut header, row) = log.rows(&reader, id)?;
     let mut text = String::new();
-    let (mut has_begun, mut is_heard) = (false, true);
-    RunReader::open(site.archive.store())?.messages(&id.to_string(), |message| {
+    let mut is_heard = true;
+    reader.messages(&run, |message| {
         if !is_heard {
             return;
         }
-        if !has_begun {
-            text = csv::message_header();
-            has_begun = true;
-        }
-        text += &csv::message(&message);
+        // Before the first row.
+        text.push_str(&std::mem::take(&mut header));
+        text += &row(&message);
         if text.len() > PIECE {
             is_heard = send(Ok(Bytes::from(std::mem::take(&mut text))));
         }
     })?;
     Ok(is_heard && (text.is_empty() || send(Ok(Bytes::from(text)))))
+}
+
+/// Makes a row of a message.
+type Row = Box<dyn Fn(&MessageRecord) -> String>;
+
+impl Log {
+    /// What stands above the rows, and what makes them.
+    fn rows(self, reader: &RunReader, id: RunId) -> Result<(String, Row), StoreError> {
+        Ok(match self {
+            Log::Messages => (csv::message_header(), Box::new(csv::message)),
+            Log::Events => (csv::event_header(), Box::new(move |message| csv::event(id.tag(), message))),
+            Log::Jtl => {
+                let rows = jtl::Rows::of(&reader.run_of_id(&id.to_string())?);
+                (jtl::HEADER.to_owned(), Box::new(move |message| rows.row(message)))
+            }
+        })
+    }
 }

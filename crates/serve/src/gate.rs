@@ -23,8 +23,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an answer may take, without the stream of one that follows a run.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a request may take until it is answered. A stream that follows a run begins within that time, and goes on.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The parameter of the address that is printed.
 const TOKEN: &str = "token=";
 /// Which site a request comes from, and what for (Fetch Metadata, W3C).
@@ -100,7 +100,7 @@ pub async fn gate(State(site): State<Arc<Site>>, mut request: Request, next: Nex
     let answer = match admit(&site, request.method(), request.uri(), request.headers()) {
         Admitted::As(role) => {
             request.extensions_mut().insert(role);
-            let answered = tokio::time::timeout(PATIENCE, next.run(request)).await;
+            let answered = tokio::time::timeout(site.patience, next.run(request)).await;
             answered.unwrap_or_else(|_| {
                 error_page::of(StatusCode::SERVICE_UNAVAILABLE, "The answer took too long.", "Try again later.")
             })

@@ -61,7 +61,7 @@ impl fmt::Display for JobId {
 }
 
 /// A run that was started.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Its id.
     pub id: JobId,

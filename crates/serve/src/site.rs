@@ -3,7 +3,7 @@
 use crate::Entrances;
 use crate::archive::Archive;
 use crate::folder::Folder;
-use crate::gate::Hosts;
+use crate::gate::{Hosts, PATIENCE};
 use crate::jobs::Jobs;
 use crate::permits::Permits;
 use crate::tokens::Tokens;
@@ -12,6 +12,7 @@ use crate::watching::Watching;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What the user says of the page.
 #[derive(Clone, Debug)]
@@ -93,6 +94,8 @@ pub(crate) struct Site {
     pub variables: Variables,
     pub allow_commands: bool,
     pub permits: Permits,
+    /// How long a request may take until it is answered.
+    pub patience: Duration,
 }
 
 impl Site {
@@ -116,6 +119,7 @@ impl Site {
             variables,
             allow_commands: options.allow_commands,
             permits: Permits::default(),
+            patience: PATIENCE,
         })
     }
 

@@ -9,7 +9,9 @@ use axum::http::header::{
     AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, Method, Request, StatusCode};
-use plimsoll_model::record::{Provenance, RunEnd, Terms};
+use plimsoll_model::Nanos;
+use plimsoll_model::message::{Fate, MessageRecord};
+use plimsoll_model::record::{Measurement, Provenance, RunEnd, Terms};
 use plimsoll_store::{NewRun, RunWriter};
 use std::fs;
 use std::net::SocketAddr;
@@ -25,6 +27,9 @@ const HERE: &str = "127.0.0.1:8800";
 const OURS: &str = "http://127.0.0.1:8800";
 const SCENARIO: &str = "name: mine\nplatform: embedded\npopulation: { devices: 10, subscribers: 1 }\nload: { levels: [100], hold: 10s }\n";
 const RUNS: [&str; 2] = ["3vk1a81x", "3vk1a81y"];
+
+/// Downloads that are made of a message log.
+const OF_LOG: [&str; 3] = ["messages", "events", "jtl"];
 
 /// A page with a folder of its own, whose runs are made by a shell script.
 struct Bench {
@@ -59,6 +64,10 @@ impl Bench {
     }
 
     fn with(change: impl FnOnce(&mut Options)) -> Bench {
+        Bench::with_site(change, |_| {})
+    }
+
+    fn with_site(change: impl FnOnce(&mut Options), change_site: impl FnOnce(&mut Site)) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
         fs::write(&program, "#!/bin/sh\ntrap 'exit 105' INT\necho it runs\nwhile :; do sleep 0.05; done\n").unwrap();
@@ -68,6 +77,7 @@ impl Bench {
         let mut site = Site::open(options, HERE.parse().unwrap()).unwrap();
         // Other tests and runs on this host do not matter.
         site.jobs.lock = random(8).unwrap();
+        change_site(&mut site);
         let site = Arc::new(site);
         let router = router(&site);
         Bench { folder, site, router }
@@ -337,7 +347,7 @@ fn runs_are_listed_found_and_downloaded() {
     for wrong in ["/runs/zzzzzzzz", "/runs/last", "/runs/..%2f..%2fetc", "/runs/3vk1a81x/downloads/passwd"] {
         assert_eq!(bench.get(wrong).status, StatusCode::NOT_FOUND, "{wrong}");
     }
-    for download in crate::downloads::DOWNLOADS.iter().filter(|download| download.name != "messages") {
+    for download in crate::downloads::DOWNLOADS.iter().filter(|download| !OF_LOG.contains(&download.name)) {
         let answer = bench.get(&format!("/runs/3vk1a81x/downloads/{}", download.name));
         assert_eq!(answer.status, StatusCode::OK, "{}: {}", download.name, answer.text);
         let disposition = answer.headers["content-disposition"].to_str().unwrap();
@@ -346,9 +356,52 @@ fn runs_are_listed_found_and_downloaded() {
     let summary = bench.get("/runs/3vk1a81x/downloads/summary");
     assert_eq!(summary.headers[CONTENT_TYPE], "application/json");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&summary.text).unwrap()["verdict"], "failed");
-    let messages = bench.get("/runs/3vk1a81x/downloads/messages");
-    assert!(messages.status == StatusCode::NOT_FOUND && messages.text.contains("no message log"));
+    for name in OF_LOG {
+        let answer = bench.get(&format!("/runs/3vk1a81x/downloads/{name}"));
+        assert!(answer.status == StatusCode::NOT_FOUND && answer.text.contains("no message log"), "{}", answer.text);
+    }
     assert_eq!(bench.get("/compare?run=3vk1a81x").status, StatusCode::BAD_REQUEST);
+}
+
+/// More than one piece of a log is whole and in order, with its header once.
+#[test]
+fn a_message_log_is_sent_as_it_is_read() {
+    let bench = Bench::new();
+    bench.store_runs();
+    let new = NewRun {
+        id: "3vk1a81z".into(),
+        name: "logged".into(),
+        scenario: "name: x\n".into(),
+        terms: Terms::default(),
+        provenance: Provenance::default(),
+    };
+    let mut writer = RunWriter::begin(&bench.folder.path().join("plimsoll.db"), &new, &Arc::default()).unwrap();
+    let message = |sequence| MessageRecord {
+        level: 0,
+        sample: None,
+        device: 1,
+        sequence,
+        due: Nanos(1),
+        ready: Nanos(2),
+        sent: Some(Nanos(3)),
+        done: None,
+        first_received: None,
+        retrieved: None,
+        dispatched: None,
+        receivers: 0,
+        missing: 0,
+        fate: Fate::Complete,
+    };
+    writer.append(&[Measurement::Messages((0..5000).map(message).collect())]).unwrap();
+    writer.end(&RunEnd::Complete).unwrap();
+    for name in OF_LOG {
+        let answer = bench.get(&format!("/runs/3vk1a81z/downloads/{name}"));
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        assert_eq!(answer.text.lines().count(), 5001, "{name}");
+    }
+    let text = bench.get("/runs/3vk1a81z/downloads/messages").text;
+    let sequences = text.lines().skip(1).map(|line| line.split(',').nth(3).unwrap().parse::<u32>().unwrap());
+    assert!(sequences.eq(0..5000));
 }
 
 #[test]
@@ -388,6 +441,18 @@ fn bodies_are_bounded() {
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(bench.post("/scenarios/save", &[("name", "a.yaml"), ("text", &large)]).status, StatusCode::PAYLOAD_TOO_LARGE);
     assert!(!bench.folder.path().join("a.yaml").exists());
+}
+
+/// A body that never comes to its end.
+#[test]
+fn a_request_that_takes_too_long_is_given_up() {
+    let bench = Bench::with_site(|_| {}, |site| site.patience = Duration::from_millis(200));
+    let endless = Body::from_stream(futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
+    let request = Request::post("/check").header(HOST, HERE).header(COOKIE, bench.operator()).header(ORIGIN, OURS);
+    let request = request.header(CONTENT_TYPE, "text/plain").body(endless).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answer = runtime.block_on(bench.router.clone().oneshot(request)).unwrap();
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
 #[test]

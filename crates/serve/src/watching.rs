@@ -26,7 +26,7 @@ const BEAT: Duration = Duration::from_secs(15);
 const AGAIN: &str = "retry: 1000\n\n";
 
 /// What is shown of a run.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 struct View {
     markup: Arc<str>,
     is_over: bool,
@@ -92,7 +92,7 @@ fn follow(site: &Arc<Site>, job: &Job) -> Receiver<View> {
     }
     let (sender, receiver) = channel(view(job));
     followed.insert(job.id.clone(), sender.clone());
-    tokio::spawn(keep_telling(Arc::clone(site), job.id.clone(), sender));
+    tokio::spawn(keep_up(Arc::clone(site), job.clone(), sender));
     receiver
 }
 
@@ -101,20 +101,18 @@ fn view(job: &Job) -> View {
 }
 
 /// Reads what a job says again and again, as long as it goes on and somebody looks.
-async fn keep_telling(site: Arc<Site>, id: JobId, sender: Sender<View>) {
+async fn keep_up(site: Arc<Site>, mut last: Job, sender: Sender<View>) {
+    let id = last.id.clone();
     loop {
-        let own = Arc::clone(&site);
-        let asked = id.clone();
+        let (own, asked) = (Arc::clone(&site), id.clone());
         // A few small files.
-        let job = tokio::task::spawn_blocking(move || own.jobs.job(&asked)).await;
-        let Ok(Some(job)) = job else { break };
-        let view = view(&job);
-        let is_over = view.is_over;
-        sender.send_if_modified(|before| {
-            let is_new = *before != view;
-            *before = view;
-            is_new
-        });
+        let read = tokio::task::spawn_blocking(move || own.jobs.job(&asked)).await;
+        let Ok(Some(job)) = read else { break };
+        let is_over = !job.goes_on;
+        if job != last {
+            sender.send_replace(view(&job));
+            last = job;
+        }
         if is_over {
             break;
         }
