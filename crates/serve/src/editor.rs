@@ -13,6 +13,7 @@ use axum::extract::{Form, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
+use plimsoll_model::text::is_harmful;
 use plimsoll_runner::resume::fingerprint;
 use std::sync::Arc;
 
@@ -55,6 +56,15 @@ fn only_operators() -> Response {
     error_page::of(StatusCode::FORBIDDEN, OPERATORS, "Use the address for operators that `plimsoll serve` printed.")
 }
 
+/// A page replaces characters that could turn its text around, and what is saved must be what was there.
+fn unshowable() -> Response {
+    error_page::of(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "The scenario has characters that a page cannot show.",
+        "Control characters, or marks of the direction of writing: remove them with an editor of your own.",
+    )
+}
+
 /// Answers with a new scenario, empty or from an example.
 pub async fn new(
     State(site): State<Arc<Site>>,
@@ -86,6 +96,10 @@ pub async fn edit(
     match site.permits.work(move || own.folder.read(&asked)).await {
         Ok(Ok(text)) => {
             let before = Some(fingerprint(&text));
+            let text = text.replace("\r\n", "\n");
+            if text.contains(|one: char| is_harmful(one) && !matches!(one, '\n' | '\t')) {
+                return unshowable();
+            }
             shown(&site, role, StatusCode::OK, name.to_string(), text, before, None).await
         }
         Ok(Err(error)) => error_page::of(StatusCode::NOT_FOUND, "The scenario cannot be read.", &error.to_string()),

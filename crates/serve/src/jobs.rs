@@ -191,15 +191,15 @@ impl Jobs {
     pub fn job(&self, id: &JobId) -> Option<Job> {
         let place = self.folder.join(&id.0);
         let kept: Kept = read(&place.join(JOB))?;
-        let now: Option<Now> = read(&place.join(NOW));
-        let process = kept.process.or_else(|| now.as_ref()?.process.clone());
+        // What a run that has ended said last is read after its end.
+        let goes_on = self.process(id).is_some_and(|process| is_alive(&process));
         let exit = fs::read_to_string(place.join(EXIT)).ok().and_then(|code| code.trim().parse().ok());
         Some(Job {
             id: id.clone(),
             scenario: kept.scenario,
             started: kept.started,
-            goes_on: process.is_some_and(|process| is_alive(&process)),
-            now,
+            goes_on,
+            now: read(&place.join(NOW)),
             exit,
             output: end_of(&place.join(OUTPUT)).unwrap_or_default(),
         })

@@ -479,6 +479,11 @@ fn scenarios_are_written_in_the_folder_alone_and_only_when_they_are_right() {
     let before = plimsoll_runner::resume::fingerprint("something else");
     let form = [("name", "mine.yaml"), ("text", SCENARIO), ("before", &*before), ("is_there", "true")];
     assert!(bench.post("/scenarios/save", &form).text.contains("has changed since"));
+    // What is shown is what is saved, so what cannot be shown is not edited.
+    bench.write("turned.yaml", &format!("# \u{202e}\n{SCENARIO}"));
+    assert_eq!(bench.get("/scenarios/edit/turned.yaml").status, StatusCode::UNPROCESSABLE_ENTITY);
+    bench.write("lines.yaml", &SCENARIO.replace('\n', "\r\n"));
+    assert!(bench.get("/scenarios/edit/lines.yaml").text.contains("devices: 10"));
     symlink("/etc/passwd", bench.folder.path().join("link.yaml")).unwrap();
     assert_eq!(bench.get("/scenarios/edit/link.yaml").status, StatusCode::NOT_FOUND);
     assert_eq!(bench.get("/scenarios/edit/..%2fmine.yaml").status, StatusCode::NOT_FOUND);
