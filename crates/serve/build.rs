@@ -12,7 +12,8 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed={EXAMPLES}");
     let entries = fs::read_dir(EXAMPLES)?.map(|entry| Ok(entry?.path()));
     let mut files = entries.collect::<io::Result<Vec<PathBuf>>>()?;
-    let others: Vec<String> = files.iter().filter(|file| !is_scenario(file)).map(|file| name_of(file)).collect();
+    let others: Vec<String> =
+        files.iter().filter(|file| !is_scenario(file)).map(|file| name_of(file)).collect();
     files.retain(|file| is_scenario(file));
     files.sort();
     let mut list = String::new();
@@ -23,7 +24,10 @@ fn main() -> io::Result<()> {
         }
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         // Writing to a String cannot fail.
-        let _ = writeln!(list, "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/\", {file:?}))),");
+        let _ = writeln!(
+            list,
+            "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/\", {file:?}))),"
+        );
     }
     let list = format!(
         "/// The examples embedded in the program by name, with their texts.\nconst EMBEDDED: &[(&str, &str)] = &[\n{list}];\n"

@@ -75,9 +75,9 @@ pub fn render_in_series(record: &RunRecord, summary: &Summary, series: &[Occurre
     plain::page(page(record, summary, series).into_string())
 }
 
-/// What a run came to, in a sentence.
-pub fn headline(record: &RunRecord, summary: &Summary) -> String {
-    verdict::headline(record, summary)
+/// The head of a report alone: the verdict, and what it rests on. It needs no style but that of [`STYLE`].
+pub fn verdict_header(record: &RunRecord, summary: &Summary) -> Markup {
+    verdict::header(record, summary)
 }
 
 /// The head of a page that needs nothing but itself.

@@ -18,7 +18,9 @@ const LONGEST_NAME: usize = 80;
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another run has it.
-    #[error("another run measures on this host, and two would measure each other: wait until it ends, or stop it")]
+    #[error(
+        "another run measures on this host, and two would measure each other: wait until it ends, or stop it"
+    )]
     Held,
     /// The name is too long.
     #[error("the lock that {VARIABLE} names has more than {LONGEST_NAME} bytes: choose a shorter name")]
@@ -43,7 +45,8 @@ impl HostLock {
         if name.len() > LONGEST_NAME {
             return Err(LockError::Name);
         }
-        let address = SocketAddr::from_abstract_name(format!("{PREFIX}{name}")).map_err(LockError::Refused)?;
+        let address =
+            SocketAddr::from_abstract_name(format!("{PREFIX}{name}")).map_err(LockError::Refused)?;
         match UnixDatagram::bind_addr(&address) {
             Ok(socket) => Ok(HostLock { _socket: socket }),
             Err(error) if error.kind() == ErrorKind::AddrInUse => Err(LockError::Held),

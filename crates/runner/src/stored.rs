@@ -23,8 +23,7 @@ pub fn series(reader: &RunReader, record: &RunRecord) -> Result<Vec<(String, Sum
         return Ok(Vec::new());
     }
     let of_series = listed.iter().filter(|run| run.id == *first || run.series.as_ref() == Some(first));
-    let summarized = of_series.map(|run| {
-        Ok((run.started.clone(), plimsoll_analysis::summarize(&reader.run_of_id(&run.id)?)))
-    });
+    let summarized = of_series
+        .map(|run| Ok((run.started.clone(), plimsoll_analysis::summarize(&reader.run_of_id(&run.id)?))));
     summarized.collect()
 }

@@ -75,7 +75,9 @@ pub async fn answer(State(site): State<Arc<Site>>, Query(asked): Query<Asked>, t
     let checked = site.permits.work(move || check(&own, (&name, &text), false, Look::Text)).await;
     match checked {
         Ok(checked) => Html(plain::page(checked.shown().into_string())).into_response(),
-        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked.", "Try again."),
+        Err(_) => {
+            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked.", "Try again.")
+        }
     }
 }
 

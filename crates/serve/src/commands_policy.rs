@@ -17,25 +17,30 @@ pub fn refusal(plan: &Plan, folder: &Folder, allows: bool) -> Option<String> {
 fn of_one(plan: &Plan, folder: &Folder, allows: bool) -> Option<String> {
     let keep = plan.record.capture.as_ref().and_then(|capture| capture.keep.as_ref());
     if let Some(keep) = keep.filter(|keep| !Folder::holds(keep)) {
-        return Some(format!("record.capture.keep: {} is outside the folder of the page", keep.display()));
+        let keep = keep.display();
+        return Some(format!(
+            "captures would be kept outside the folder of the page (record.capture.keep: {keep})"
+        ));
     }
     if allows {
         return None;
     }
-    let restart = "the page does not start it unless `plimsoll serve` runs with --allow-commands";
+    let remedy = "the page does that only if `plimsoll serve` runs with --allow-commands";
     let platform = &plan.platform;
     if let Some(command) = &platform.command {
-        return Some(format!("{} starts programs: {restart}", command.key()));
+        return Some(format!("the scenario starts programs by {}: {remedy}", command.key()));
     }
     if !platform.state.command.is_empty() {
-        return Some(format!("platform.reset_command starts a program: {restart}"));
+        return Some(format!("the scenario starts a program by platform.reset_command: {remedy}"));
     }
     let source = SourceFile { name: platform.profile.name.clone(), text: platform.profile.source.clone() };
     let Ok(written) = read_profile(source, &|path| folder.named(path)) else {
-        return Some(format!("the platform profile cannot be compared with what the scenario makes of it: {restart}"));
+        return Some(format!("what the scenario changes of the platform profile cannot be seen: {remedy}"));
     };
     let word = path_of_scenario(&written, &platform.profile)?;
-    Some(format!("platform.with puts the path `{word}` into a command of the profile: {restart}"))
+    Some(format!(
+        "the scenario puts a path into a command of the profile by platform.with (`{word}`): {remedy}"
+    ))
 }
 
 /// A word of a command or an environment that the scenario has changed, and that has a path in it.

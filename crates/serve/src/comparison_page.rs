@@ -34,14 +34,17 @@ fn refused() -> Response {
 }
 
 /// Answers with the comparison.
-pub async fn compare(Extension(role): Extension<Role>, Query(query): Query<Vec<(String, String)>>) -> Response {
+pub async fn compare(
+    Extension(role): Extension<Role>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Response {
     let Some(runs) = runs_of(&query) else { return refused() };
     let names: Vec<String> = runs.iter().map(ToString::to_string).collect();
     let address = format!("/compare/report?run={}", names.join("&run="));
     let body = html! {
         h1 { "Comparison of " (names.len()) " runs" }
         p {
-            "The first is compared with the others: "
+            "The others are compared with the first: "
             @for (place, name) in names.iter().enumerate() {
                 @if place > 0 { ", " }
                 a href={ "/runs/" (name) } { code { (name) } }

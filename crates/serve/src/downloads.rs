@@ -178,7 +178,9 @@ async fn of_log(site: &Arc<Site>, id: RunId, log: Log, download: &Download) -> R
     let own = Arc::clone(site);
     let handle = Handle::current();
     tokio::task::spawn_blocking(move || {
-        let send = |piece: Piece| handle.block_on(timeout(PATIENCE, sender.send(piece))).is_ok_and(|sent| sent.is_ok());
+        let send = |piece: Piece| {
+            handle.block_on(timeout(PATIENCE, sender.send(piece))).is_ok_and(|sent| sent.is_ok())
+        };
         match read_log(&own, id, log, &send) {
             Ok(true) => drop(send(Ok(Bytes::new()))),
             Ok(false) => {}

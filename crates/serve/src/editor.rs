@@ -53,7 +53,11 @@ struct Draft<'a> {
 const OPERATORS: &str = "Scenarios are shown to operators alone: they may hold passwords.";
 
 fn only_operators() -> Response {
-    error_page::of(StatusCode::FORBIDDEN, OPERATORS, "Use the address for operators that `plimsoll serve` printed.")
+    error_page::of(
+        StatusCode::FORBIDDEN,
+        OPERATORS,
+        "Use the address for operators that `plimsoll serve` printed.",
+    )
 }
 
 /// A page replaces characters that could turn its text around, and what is saved must be what was there.
@@ -91,7 +95,9 @@ pub async fn edit(
     if role < Role::Operator {
         return only_operators();
     }
-    let Some(name) = FileName::parse(&file) else { return error_page::not_found("There is no such scenario.") };
+    let Some(name) = FileName::parse(&file) else {
+        return error_page::not_found("There is no such scenario.");
+    };
     let (own, asked) = (Arc::clone(&site), name.clone());
     match site.permits.work(move || own.folder.read(&asked)).await {
         Ok(Ok(text)) => {
@@ -102,8 +108,12 @@ pub async fn edit(
             }
             shown(&site, role, StatusCode::OK, name.to_string(), text, before, None).await
         }
-        Ok(Err(error)) => error_page::of(StatusCode::NOT_FOUND, "The scenario cannot be read.", &error.to_string()),
-        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not read.", "Try again."),
+        Ok(Err(error)) => {
+            error_page::of(StatusCode::NOT_FOUND, "The scenario cannot be read.", &error.to_string())
+        }
+        Err(_) => {
+            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not read.", "Try again.")
+        }
     }
 }
 
@@ -117,7 +127,8 @@ pub async fn save(
     let plain = |text: String| text.replace("\r\n", "\n");
     let (text, before) = (plain(written.text), written.is_there.then_some(written.before));
     let Some(name) = FileName::parse(&written.name) else {
-        let problem = "a name has letters, digits, dots, hyphens and underscores, and ends in .yaml".to_owned();
+        let problem =
+            "a name has letters, digits, dots, hyphens and underscores, and ends in .yaml".to_owned();
         return shown(&site, role, StatusCode::BAD_REQUEST, written.name, text, before, Some(problem)).await;
     };
     let own = Arc::clone(&site);
@@ -135,7 +146,9 @@ pub async fn save(
             let status = StatusCode::UNPROCESSABLE_ENTITY;
             shown(&site, role, status, name.to_string(), text, before, Some(problem)).await
         }
-        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not saved.", "Try again."),
+        Err(_) => {
+            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not saved.", "Try again.")
+        }
     }
 }
 
@@ -158,7 +171,9 @@ async fn shown(
     });
     match body.await {
         Ok(body) => (status, page(&title, Place::Scenarios, role, &body)).into_response(),
-        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked.", "Try again."),
+        Err(_) => {
+            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked.", "Try again.")
+        }
     }
 }
 

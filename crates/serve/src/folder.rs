@@ -64,7 +64,9 @@ pub struct ScenarioFile {
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// It is another one than it was when the page showed it.
-    #[error("the file {0} has changed since this page showed it: copy your text, open the file again, and merge them")]
+    #[error(
+        "the file {0} has changed since this page showed it: copy your text, open the file again, and merge them"
+    )]
     Changed(FileName),
     /// There is one of that name.
     #[error("there is a file {0} already: choose another name")]
@@ -135,7 +137,8 @@ impl Folder {
     /// # Errors
     /// The folder cannot be read any more.
     pub fn scenarios(&self) -> io::Result<Vec<ScenarioFile>> {
-        let names = fs::read_dir(&self.root)?.filter_map(|entry| FileName::parse(entry.ok()?.file_name().to_str()?));
+        let names =
+            fs::read_dir(&self.root)?.filter_map(|entry| FileName::parse(entry.ok()?.file_name().to_str()?));
         let mut names: Vec<FileName> = names.collect();
         names.sort();
         let scenario = |name: FileName| {
@@ -169,9 +172,8 @@ impl Folder {
 
     /// Whether a path stays in the folder, where something may be made yet.
     pub fn holds(path: &Path) -> bool {
-        path.components().all(|part| {
-            matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir)
-        })
+        path.components()
+            .all(|part| matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir))
     }
 
     /// Saves a scenario, all of it or nothing. `before` is the fingerprint of what the file held when it was shown; `None`
@@ -189,7 +191,8 @@ impl Folder {
         let write = || -> io::Result<()> {
             let beside = format!(".plimsoll-{}", crate::tokens::random(8)?);
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let file = openat2(&self.opened, &beside, flags, Mode::from_raw_mode(MODE), ResolveFlags::BENEATH)?;
+            let file =
+                openat2(&self.opened, &beside, flags, Mode::from_raw_mode(MODE), ResolveFlags::BENEATH)?;
             let written = File::from(file).write_all(text.as_bytes());
             let flags = if before.is_some() { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
             let rename = || renameat_with(&self.opened, &beside, &self.opened, name.as_str(), flags);
@@ -242,7 +245,9 @@ pub fn about(text: &str) -> String {
     // A line of a comment that names a schema is for editors.
     let comment = comment.skip_while(|line| line.is_empty() || line.starts_with("yaml-language-server"));
     let comment = comment.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-    let end = comment.find(['.', '?']).filter(|end| comment.get(end + 1..).is_some_and(|rest| rest.starts_with(' ') || rest.is_empty()));
+    let end = comment
+        .find(['.', '?'])
+        .filter(|end| comment.get(end + 1..).is_some_and(|rest| rest.starts_with(' ') || rest.is_empty()));
     end.and_then(|end| comment.get(..=end)).unwrap_or(&comment).trim_end_matches(':').to_owned()
 }
 
@@ -258,8 +263,22 @@ mod tests {
     #[test]
     fn a_name_is_no_path() {
         for wrong in [
-            "", "a", ".yaml", "../a.yaml", "a/b.yaml", "/etc/a.yaml", "a\0.yaml", "a\n.yaml", "a b.yaml", "-a.yaml", ".a.yaml", "a.yaml.exe",
-            "ä.yaml", "..yaml", "%2e%2e.yaml", &format!("{}.yaml", "a".repeat(100)),
+            "",
+            "a",
+            ".yaml",
+            "../a.yaml",
+            "a/b.yaml",
+            "/etc/a.yaml",
+            "a\0.yaml",
+            "a\n.yaml",
+            "a b.yaml",
+            "-a.yaml",
+            ".a.yaml",
+            "a.yaml.exe",
+            "ä.yaml",
+            "..yaml",
+            "%2e%2e.yaml",
+            &format!("{}.yaml", "a".repeat(100)),
         ] {
             assert_eq!(FileName::parse(wrong), None, "{wrong:?}");
         }
@@ -280,18 +299,36 @@ mod tests {
         let folder = Folder::open(&inside).unwrap();
         let absolute = outside.path().join("secret.yaml");
         for wrong in [
-            "../secret.yaml", "link.yaml", "way/secret.yaml", "deep/../../secret.yaml", "/etc/passwd", absolute.to_str().unwrap(),
-            "/proc/self/environ", ".", "deep", "",
+            "../secret.yaml",
+            "link.yaml",
+            "way/secret.yaml",
+            "deep/../../secret.yaml",
+            "/etc/passwd",
+            absolute.to_str().unwrap(),
+            "/proc/self/environ",
+            ".",
+            "deep",
+            "",
         ] {
             assert!(folder.named(wrong).is_err(), "{wrong}");
         }
         assert!(folder.named("../secret.yaml").unwrap_err().contains("outside the folder"));
-        for (path, text) in [("own.csv", "a,b"), ("./own.csv", "a,b"), ("deep/../own.csv", "a,b"), ("inner.csv", "a,b"), ("deep/own.csv", "c")] {
+        for (path, text) in [
+            ("own.csv", "a,b"),
+            ("./own.csv", "a,b"),
+            ("deep/../own.csv", "a,b"),
+            ("inner.csv", "a,b"),
+            ("deep/own.csv", "c"),
+        ] {
             assert_eq!(folder.named(path).as_deref(), Ok(text), "{path}");
         }
         assert!(folder.read(&name("link.yaml")).is_err(), "a link is no scenario");
         assert!(folder.scenarios().unwrap().is_empty());
-        assert!(Folder::holds(Path::new("./a/b")) && !Folder::holds(Path::new("a/../b")) && !Folder::holds(Path::new("/a")));
+        assert!(
+            Folder::holds(Path::new("./a/b"))
+                && !Folder::holds(Path::new("a/../b"))
+                && !Folder::holds(Path::new("/a"))
+        );
     }
 
     #[test]

@@ -102,7 +102,11 @@ pub async fn gate(State(site): State<Arc<Site>>, mut request: Request, next: Nex
             request.extensions_mut().insert(role);
             let answered = tokio::time::timeout(site.patience, next.run(request)).await;
             answered.unwrap_or_else(|_| {
-                error_page::of(StatusCode::SERVICE_UNAVAILABLE, "The answer took too long.", "Try again later.")
+                error_page::of(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "The answer took too long.",
+                    "Try again later.",
+                )
             })
         }
         Admitted::Enters(answer) => answer,
@@ -178,9 +182,8 @@ fn admit(site: &Site, method: &Method, uri: &Uri, headers: &HeaderMap) -> Admitt
 
 /// Whether an origin is that of the page itself, in clear or behind a proxy with TLS.
 fn is_own_origin(origin: Option<&str>, host: &str) -> bool {
-    let origin = origin.and_then(|origin| {
-        origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"))
-    });
+    let origin =
+        origin.and_then(|origin| origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")));
     origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host))
 }
 
@@ -205,7 +208,8 @@ fn enter(site: &Site, token: &str) -> Admitted {
             "Use the address that `plimsoll serve` printed when it started.",
         );
     }
-    let cookie = format!("{}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000", site.hosts.cookie());
+    let cookie =
+        format!("{}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000", site.hosts.cookie());
     let answer = Response::builder()
         .status(StatusCode::SEE_OTHER)
         .header(LOCATION, "/")
@@ -224,7 +228,8 @@ mod tests {
 
     #[test]
     fn a_name_that_could_lead_elsewhere_is_not_ours() {
-        let loopback = Hosts::new("127.0.0.1:8800".parse().unwrap(), vec!["Bench.example".into(), "proxy:443".into()]);
+        let loopback =
+            Hosts::new("127.0.0.1:8800".parse().unwrap(), vec!["Bench.example".into(), "proxy:443".into()]);
         for (host, ours) in [
             ("127.0.0.1:8800", true),
             ("localhost:8800", true),
@@ -250,7 +255,9 @@ mod tests {
             assert_eq!(everywhere.is_ours(host), ours, "{host}");
         }
         let one = Hosts::new("192.0.2.1:8800".parse().unwrap(), Vec::new());
-        assert!(one.is_ours("192.0.2.1:8800") && !one.is_ours("localhost:8800") && !one.is_ours("192.0.2.2:8800"));
+        assert!(
+            one.is_ours("192.0.2.1:8800") && !one.is_ours("localhost:8800") && !one.is_ours("192.0.2.2:8800")
+        );
     }
 
     #[test]

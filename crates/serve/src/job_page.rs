@@ -13,8 +13,8 @@ use axum::extract::{Form, Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
-use plimsoll_runner::live::{LevelNow, Now};
 use plimsoll_report::text::{bytes, capitalised, count, rate, time};
+use plimsoll_runner::live::{LevelNow, Now};
 use std::sync::Arc;
 
 const NO_JOB: &str = "There is no run of that id that was started from this page.";
@@ -30,7 +30,11 @@ pub struct Start {
 /// Starts the run of a scenario of the folder.
 pub async fn start(State(site): State<Arc<Site>>, Form(start): Form<Start>) -> Response {
     let Some(name) = FileName::parse(&start.scenario) else {
-        return error_page::of(StatusCode::BAD_REQUEST, "There is no such scenario.", "Choose one of the list.");
+        return error_page::of(
+            StatusCode::BAD_REQUEST,
+            "There is no such scenario.",
+            "Choose one of the list.",
+        );
     };
     let own = Arc::clone(&site);
     let started = site.permits.work(move || begin(&own, &name, start.quick));
@@ -49,7 +53,8 @@ struct Refused {
 
 fn begin(site: &Site, name: &FileName, quick: bool) -> Result<JobId, Refused> {
     let refused = |status, why: String| Refused { status, why: capitalised(&why) + "." };
-    let text = site.folder.read(name).map_err(|error| refused(StatusCode::NOT_FOUND, format!("{name}: {error}")))?;
+    let text =
+        site.folder.read(name).map_err(|error| refused(StatusCode::NOT_FOUND, format!("{name}: {error}")))?;
     match check(site, (name.as_str(), &text), quick, Look::Text) {
         Checked::Wrong(found) => {
             let first = found.first().map(|finding| finding.text.as_str()).unwrap_or_default();
@@ -58,7 +63,9 @@ fn begin(site: &Site, name: &FileName, quick: bool) -> Result<JobId, Refused> {
         Checked::Right(prospect) => match prospect.refusal {
             Some(why) => Err(refused(StatusCode::FORBIDDEN, why)),
             None => site.jobs.start(name, quick, site.variables.of_runs()).map_err(|error| match error {
-                StartError::GoesOn(_) | StartError::Lock(_) => refused(StatusCode::CONFLICT, error.to_string()),
+                StartError::GoesOn(_) | StartError::Lock(_) => {
+                    refused(StatusCode::CONFLICT, error.to_string())
+                }
                 StartError::Io(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             }),
         },
@@ -86,7 +93,9 @@ async fn read(site: &Arc<Site>, job: &str) -> Result<Job, Response> {
     match site.permits.work(move || own.jobs.job(&id)).await {
         Ok(Some(job)) => Ok(job),
         Ok(None) => Err(error_page::not_found(NO_JOB)),
-        Err(_) => Err(error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The run was not read.", "Try again.")),
+        Err(_) => {
+            Err(error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The run was not read.", "Try again."))
+        }
     }
 }
 
@@ -170,12 +179,14 @@ fn of_level(level: &LevelNow) -> Markup {
     let name = if level.time == "subscribe_time" { "Subscribe time" } else { "Publish time" };
     let rest = level.planned - level.elapsed;
     let health = match (level.sends_in_time, level.reads_in_time) {
-        (Some(false), _) => ("bad", "it sends late"),
-        (_, Some(false)) => ("bad", "it reads late"),
+        (Some(false), _) => ("bad", "sends late"),
+        (_, Some(false)) => ("bad", "reads late"),
         (Some(true), _) => ("", "in time"),
         (None, _) => ("", "-"),
     };
-    let per_second = |rate: Option<f64>| rate.map_or("-".to_owned(), |per_second| format!("{}/s", self::rate(per_second.round())));
+    let per_second = |rate: Option<f64>| {
+        rate.map_or("-".to_owned(), |per_second| format!("{}/s", self::rate(per_second.round())))
+    };
     html! {
         progress max=(level.planned.max(0.001)) value=(level.elapsed.clamp(0.0, level.planned.max(0.001))) {}
         p.note { @if rest > 0.0 { (format!("{rest:.0}")) " s left" } @else { "waiting for stragglers" } }
@@ -301,13 +312,27 @@ mod tests {
             level: Some(level),
             counts: CountsNow { due: 1234, missing: 3, ..CountsNow::default() },
             components: vec![ComponentNow { name: "<broker>".into(), processors: 0.5, memory: 1 << 20 }],
-            ended: vec![EndedLevel { load: "500/s".into(), achieved: Some(500.0), verdict: "met".into(), validity: "host_bound".into() }],
+            ended: vec![EndedLevel {
+                load: "500/s".into(),
+                achieved: Some(500.0),
+                verdict: "met".into(),
+                validity: "host_bound".into(),
+            }],
             ..Now::default()
         };
         let shown = shown(&job(true, Some(now))).into_string();
         for part in [
-            "Level 2 of 5: 1,000/s", "999/s", "5.00 ms", "6 s left", "it sends late", "1,234", "&lt;broker&gt;", "1.0 MiB", "chip met",
-            "host bound", "error: &lt;b&gt;",
+            "Level 2 of 5: 1,000/s",
+            "999/s",
+            "5.00 ms",
+            "6 s left",
+            "sends late",
+            "1,234",
+            "&lt;broker&gt;",
+            "1.0 MiB",
+            "chip met",
+            "host bound",
+            "error: &lt;b&gt;",
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }

@@ -91,7 +91,9 @@ struct Kept {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Another run goes on.
-    #[error("a run of {0} goes on, and two runs on one host would measure each other: wait until it ends, or stop it")]
+    #[error(
+        "a run of {0} goes on, and two runs on one host would measure each other: wait until it ends, or stop it"
+    )]
     GoesOn(String),
     /// Another run has the lock of this host.
     #[error(transparent)]
@@ -287,7 +289,8 @@ mod tests {
         let program = folder.path().join("program");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-        let mut jobs = Jobs::new(program, folder.path().join("runs.db"), folder.path().to_owned(), folder.path());
+        let mut jobs =
+            Jobs::new(program, folder.path().join("runs.db"), folder.path().to_owned(), folder.path());
         jobs.lock = random(8).unwrap();
         (folder, jobs)
     }
@@ -301,12 +304,18 @@ mod tests {
     }
 
     fn start(jobs: &Jobs) -> Result<JobId, StartError> {
-        jobs.start(&FileName::parse("a.yaml").unwrap(), true, vec![("PATH".into(), std::env::var_os("PATH").unwrap())])
+        jobs.start(
+            &FileName::parse("a.yaml").unwrap(),
+            true,
+            vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
+        )
     }
 
     #[test]
     fn an_id_is_no_path() {
-        for wrong in ["", "..", "0123456789abcde", "0123456789ABCDEF", "0123456789abcde/", "0123456789abcdef0"] {
+        for wrong in
+            ["", "..", "0123456789abcde", "0123456789ABCDEF", "0123456789abcde/", "0123456789abcdef0"]
+        {
             assert_eq!(JobId::parse(wrong), None, "{wrong}");
         }
         let id = JobId::fresh().unwrap();
@@ -315,7 +324,8 @@ mod tests {
 
     #[test]
     fn a_job_runs_alone_is_found_again_and_stops() {
-        let (folder, first) = jobs("trap 'echo stopped; exit 5' INT\necho \"$@\"\nenv\nwhile :; do sleep 0.05; done");
+        let (folder, first) =
+            jobs("trap 'echo stopped; exit 5' INT\necho \"$@\"\nenv\nwhile :; do sleep 0.05; done");
         let id = start(&first).unwrap();
         await_that(|| first.job(&id).unwrap().output.contains("PATH="));
         assert!(matches!(start(&first), Err(StartError::GoesOn(scenario)) if scenario == "a.yaml"));
@@ -323,7 +333,11 @@ mod tests {
         let again = Jobs::new("x".into(), "x".into(), "x".into(), folder.path());
         let [found] = &again.going_on()[..] else { panic!("{:?}", again.going_on()) };
         assert_eq!((&found.id, found.scenario.as_str(), found.exit), (&id, "a.yaml", None));
-        assert!(found.output.contains("run a.yaml --no-report --exclusive --detach --store"), "{}", found.output);
+        assert!(
+            found.output.contains("run a.yaml --no-report --exclusive --detach --store"),
+            "{}",
+            found.output
+        );
         assert!(found.output.contains("--quick"), "{}", found.output);
         assert!(!found.output.contains("CARGO"), "it has the variables that it was given: {}", found.output);
         again.stop(&id).unwrap();
@@ -332,7 +346,9 @@ mod tests {
         assert_eq!((ended.exit, ended.goes_on), (Some(5), false));
         assert!(ended.output.ends_with("stopped\n"), "{}", ended.output);
         assert!(matches!(again.stop(&id), Err(StopError::Ended)));
-        let mode = |name: &str| fs::metadata(again.folder.join(&id.0).join(name)).unwrap().permissions().mode() & 0o777;
+        let mode = |name: &str| {
+            fs::metadata(again.folder.join(&id.0).join(name)).unwrap().permissions().mode() & 0o777
+        };
         assert_eq!((mode(OUTPUT), mode(JOB), mode(".")), (0o600, 0o600, 0o700));
     }
 
@@ -352,8 +368,11 @@ mod tests {
         fs::create_dir_all(&place).unwrap();
         let own = identity_of(std::process::id()).unwrap();
         let other = format!("{own}1");
-        write(&place.join(JOB), &Kept { scenario: "a.yaml".into(), started: String::new(), process: Some(other) })
-            .unwrap();
+        write(
+            &place.join(JOB),
+            &Kept { scenario: "a.yaml".into(), started: String::new(), process: Some(other) },
+        )
+        .unwrap();
         assert!(!jobs.job(&id).unwrap().goes_on);
         assert!(matches!(jobs.stop(&id), Err(StopError::Ended)));
     }

@@ -24,9 +24,11 @@ pub async fn scenarios(State(site): State<Arc<Site>>, Extension(role): Extension
             let place = site.folder.root().display().to_string();
             page("Scenarios", Place::Scenarios, role, &of_scenarios(&place, &files, &examples, role))
         }
-        Ok(Err(error)) => {
-            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The folder cannot be read.", &error.to_string())
-        }
+        Ok(Err(error)) => error_page::of(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The folder cannot be read.",
+            &error.to_string(),
+        ),
         Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The folder was not read.", "Try again."),
     }
 }
@@ -96,7 +98,8 @@ pub async fn profile(Extension(role): Extension<Role>, Path(name): Path<String>)
 }
 
 fn of_profile(profile: &Profile) -> Markup {
-    let tables = [("Qualities", &profile.qualities), ("Limits", &profile.limits), ("Variables", &profile.variables)];
+    let tables =
+        [("Qualities", &profile.qualities), ("Limits", &profile.limits), ("Variables", &profile.variables)];
     html! {
         h1 { (profile.name) }
         p.because { (profile.title) }

@@ -2,7 +2,8 @@
 
 use crate::site::Site;
 use crate::{
-    assets, checking, comparison_page, downloads, editor, error_page, gate, job_page, library, run_page, runs_page,
+    assets, checking, comparison_page, downloads, editor, error_page, gate, job_page, library, run_page,
+    runs_page,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;

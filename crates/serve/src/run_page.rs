@@ -5,7 +5,7 @@ use crate::archive::Told;
 use crate::downloads::DOWNLOADS;
 use crate::error_page;
 use crate::headers;
-use crate::page::{Place, chip, moment, page};
+use crate::page::{Place, page};
 use crate::site::Site;
 use crate::tokens::Role;
 use axum::Extension;
@@ -15,7 +15,6 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use plimsoll_model::RunId;
 use plimsoll_report::html as report_html;
-use plimsoll_report::text::capitalised;
 use plimsoll_store::StoreError;
 use std::sync::Arc;
 
@@ -61,20 +60,17 @@ pub async fn report(State(site): State<Arc<Site>>, Path(run): Path<String>) -> R
 
 fn body(told: &Told, job: Option<&str>) -> Markup {
     let Told { record, summary } = told;
-    let verdict = summary.verdict.name();
+    let report = format!("/runs/{}/report", record.id);
     html! {
-        header class={ "verdict " (verdict) } {
-            p.eyebrow { (chip(verdict, summary.verdict_word())) span.scenario { (record.name) } (moment(&record.provenance.started)) }
-            h1 { (report_html::headline(record, summary)) }
-            p.because { (capitalised(&summary.reason)) }
-            @if let Some(job) = job { p { a href={ "/jobs/" (job) } { "Watch it" } } }
-        }
+        (report_html::verdict_header(record, summary))
         nav.actions aria-label="This run" {
-            a href={ "/runs/" (record.id) "/report" } { "The report alone" }
+            @if let Some(job) = job { a href={ "/jobs/" (job) } { "Watch it" } }
+            a href=(report) { "The report alone" }
             @for download in DOWNLOADS {
                 a href={ "/runs/" (record.id) "/downloads/" (download.name) } download { (download.title) }
             }
         }
-        iframe.report title={ "Report of run " (record.id) } src={ "/runs/" (record.id) "/report" } sandbox="allow-scripts allow-downloads" {}
+        // Behind the verdict, which stands above.
+        iframe.report title={ "Report of run " (record.id) } src={ (report) "#objectives" } sandbox="allow-scripts allow-downloads" {}
     }
 }

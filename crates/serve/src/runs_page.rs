@@ -25,7 +25,9 @@ pub async fn list(
     match read {
         Ok((Ok(listed), jobs)) => page("Runs", Place::Runs, role, &body(&wanted, &listed, &jobs)),
         Ok((Err(error), _)) => error_page::of_store(&error),
-        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The runs could not be read.", "Try again."),
+        Err(_) => {
+            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The runs could not be read.", "Try again.")
+        }
     }
 }
 
@@ -46,7 +48,7 @@ fn body(wanted: &Wanted, listed: &Listed, jobs: &[Job]) -> Markup {
             }
         } @else {
             form action="/compare" method="get" {
-                (table(&listed.rows))
+                section { (table(&listed.rows)) }
                 p { button { "Compare the chosen runs" } }
             }
             (pages(wanted, listed.all))
@@ -113,7 +115,8 @@ fn pages(wanted: &Wanted, all: usize) -> Markup {
     let at = |page: usize| {
         let Wanted { text, verdict, from, to, .. } = wanted;
         let values = [("text", text), ("verdict", verdict), ("from", from), ("to", to)];
-        let query: String = values.iter().map(|(name, value)| format!("{name}={}&", escaped(value))).collect();
+        let query: String =
+            values.iter().map(|(name, value)| format!("{name}={}&", escaped(value))).collect();
         format!("/?{query}page={page}")
     };
     html! {

@@ -104,8 +104,8 @@ impl Site {
         let refused = |cause| ServeError::Folder { path: options.folder.clone(), cause };
         let folder = Folder::open(&options.folder).map_err(refused)?;
         let private = folder.private().map_err(refused)?;
-        let tokens = Tokens::kept_in(&private)
-            .map_err(|cause| ServeError::Tokens { path: private.clone(), cause })?;
+        let tokens =
+            Tokens::kept_in(&private).map_err(|cause| ServeError::Tokens { path: private.clone(), cause })?;
         let store = std::path::absolute(&options.store).map_err(refused)?;
         let variables = Variables::new(options.variables);
         let jobs = Jobs::new(options.program, store.clone(), folder.root().to_owned(), &private);

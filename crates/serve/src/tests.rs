@@ -6,7 +6,8 @@ use crate::tokens::random;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::header::{
-    AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE, X_FRAME_OPTIONS,
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE,
+    X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use plimsoll_model::Nanos;
@@ -70,7 +71,8 @@ impl Bench {
     fn with_site(change: impl FnOnce(&mut Options), change_site: impl FnOnce(&mut Site)) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
-        fs::write(&program, "#!/bin/sh\ntrap 'exit 105' INT\necho it runs\nwhile :; do sleep 0.05; done\n").unwrap();
+        fs::write(&program, "#!/bin/sh\ntrap 'exit 105' INT\necho it runs\nwhile :; do sleep 0.05; done\n")
+            .unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
         let mut options = options(folder.path());
         change(&mut options);
@@ -134,7 +136,8 @@ impl Bench {
     /// What an operator's form does.
     fn post(&self, path: &str, form: &[(&str, &str)]) -> Answer {
         let escaped = |text: &str| crate::runs_page::escaped(text);
-        let body: Vec<String> = form.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+        let body: Vec<String> =
+            form.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
         self.ask(Method::POST, path, &self.own_form(&self.operator()), &body.join("&"))
     }
 
@@ -151,7 +154,8 @@ impl Bench {
 #[test]
 fn the_script_of_the_page_does_what_it_should() {
     let place = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let run = Command::new("node").arg(place.join("tests/page.mjs")).arg(place.join("assets/page.js")).output();
+    let run =
+        Command::new("node").arg(place.join("tests/page.mjs")).arg(place.join("assets/page.js")).output();
     let run = run.expect("scripts/peers installs node");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     assert_eq!(String::from_utf8_lossy(&run.stdout), "passed\n");
@@ -168,7 +172,8 @@ fn an_address_that_other_hosts_reach_is_refused_unless_it_is_asked_for() {
         ("[::]:8800", false, false),
         ("192.0.2.1:8800", true, true),
     ] {
-        let options = Options { listen: listen.parse::<SocketAddr>().unwrap(), allow_remote, ..options(folder.path()) };
+        let options =
+            Options { listen: listen.parse::<SocketAddr>().unwrap(), allow_remote, ..options(folder.path()) };
         let checked = options.check_address();
         assert_eq!(checked.is_ok(), fine, "{listen}");
         assert!(checked.err().is_none_or(|error| matches!(error, ServeError::Remote(_))));
@@ -184,16 +189,32 @@ fn who_has_no_token_gets_nothing() {
     let cut = bench.operator()[..40].to_owned();
     let other_name = format!("plimsoll-8801={}", bench.site.tokens.operator());
     for cookie in ["", "plimsoll-8800=", &wrong, &cut, &other_name] {
-        for path in ["/", "/runs/3vk1a81x", "/runs/3vk1a81x/report", "/scenarios/edit/mine.yaml", "/assets/page.js", "/x"] {
+        for path in [
+            "/",
+            "/runs/3vk1a81x",
+            "/runs/3vk1a81x/report",
+            "/scenarios/edit/mine.yaml",
+            "/assets/page.js",
+            "/x",
+        ] {
             let answer = bench.ask(Method::GET, path, &[("host", HERE), ("cookie", cookie)], "");
             assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{cookie} {path}");
-            assert!(!answer.text.contains("3vk1a81x") && !answer.text.contains("embedded"), "{}", answer.text);
+            assert!(
+                !answer.text.contains("3vk1a81x") && !answer.text.contains("embedded"),
+                "{}",
+                answer.text
+            );
         }
     }
     let wrong = format!("Bearer {}", "0".repeat(64));
     for authorization in ["Bearer ", "Basic x", &wrong] {
-        let headers = [("host", HERE), (AUTHORIZATION.as_str(), authorization), ("cookie", &bench.operator())];
-        assert_eq!(bench.ask(Method::GET, "/", &headers, "").status, StatusCode::UNAUTHORIZED, "{authorization}");
+        let headers =
+            [("host", HERE), (AUTHORIZATION.as_str(), authorization), ("cookie", &bench.operator())];
+        assert_eq!(
+            bench.ask(Method::GET, "/", &headers, "").status,
+            StatusCode::UNAUTHORIZED,
+            "{authorization}"
+        );
     }
 }
 
@@ -223,10 +244,14 @@ fn a_host_that_is_not_ours_is_refused_even_with_the_token() {
         let answer = bench.ask(Method::GET, "/", &[("host", host), ("cookie", &cookie)], "");
         assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST, "{host}");
     }
-    assert_eq!(bench.ask(Method::GET, "/", &[("cookie", &cookie)], "").status, StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(
+        bench.ask(Method::GET, "/", &[("cookie", &cookie)], "").status,
+        StatusCode::MISDIRECTED_REQUEST
+    );
     let twice = [("host", HERE), ("host", "attacker.example"), ("cookie", cookie.as_str())];
     assert_eq!(bench.ask(Method::GET, "/", &twice, "").status, StatusCode::MISDIRECTED_REQUEST);
-    let absolute = bench.ask(Method::GET, "http://attacker.example/", &[("host", HERE), ("cookie", &cookie)], "");
+    let absolute =
+        bench.ask(Method::GET, "http://attacker.example/", &[("host", HERE), ("cookie", &cookie)], "");
     assert_eq!(absolute.status, StatusCode::MISDIRECTED_REQUEST);
     assert_eq!(bench.get("/").status, StatusCode::OK);
 }
@@ -243,19 +268,33 @@ fn a_request_of_another_site_changes_nothing() {
         let answer = bench.ask(Method::POST, "/jobs", &headers, "scenario=mine.yaml");
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{origin}");
     }
-    let no_origin = bench.ask(Method::POST, "/jobs", &[("host", HERE), ("cookie", &cookie), form], "scenario=mine.yaml");
+    let no_origin =
+        bench.ask(Method::POST, "/jobs", &[("host", HERE), ("cookie", &cookie), form], "scenario=mine.yaml");
     assert_eq!(no_origin.status, StatusCode::FORBIDDEN);
     for site in ["cross-site", "same-site"] {
         for (method, path) in [(Method::POST, "/jobs"), (Method::GET, "/runs/3vk1a81x/downloads/summary")] {
-            let headers = [("host", HERE), ("cookie", &cookie), ("origin", OURS), ("sec-fetch-site", site), form];
+            let headers =
+                [("host", HERE), ("cookie", &cookie), ("origin", OURS), ("sec-fetch-site", site), form];
             assert_eq!(bench.ask(method, path, &headers, "").status, StatusCode::FORBIDDEN, "{site} {path}");
         }
     }
     assert!(bench.site.jobs.going_on().is_empty());
     // A link to the page is fine.
-    let visit = [("host", HERE), ("cookie", cookie.as_str()), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+    let visit = [
+        ("host", HERE),
+        ("cookie", cookie.as_str()),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "document"),
+    ];
     assert_eq!(bench.ask(Method::GET, "/", &visit, "").status, StatusCode::OK);
-    let framed = [("host", HERE), ("cookie", cookie.as_str()), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
+    let framed = [
+        ("host", HERE),
+        ("cookie", cookie.as_str()),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "iframe"),
+    ];
     assert_eq!(bench.ask(Method::GET, "/", &framed, "").status, StatusCode::FORBIDDEN);
 }
 
@@ -285,11 +324,22 @@ fn viewers_look_and_change_nothing() {
 fn every_answer_says_what_a_browser_may_do() {
     let bench = Bench::new();
     bench.store_runs();
-    let pages = ["/", "/runs/3vk1a81x", "/scenarios", "/scenarios/new", "/profiles", "/compare?run=3vk1a81x&run=3vk1a81y", "/none"];
+    let pages = [
+        "/",
+        "/runs/3vk1a81x",
+        "/scenarios",
+        "/scenarios/new",
+        "/profiles",
+        "/compare?run=3vk1a81x&run=3vk1a81y",
+        "/none",
+    ];
     let answers = pages.map(|path| bench.get(path)).into_iter();
     for answer in answers.chain([bench.ask(Method::GET, "/", &[("host", "x")], "")]) {
         let policy = answer.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
-        assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+        assert!(
+            policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{policy}"
+        );
         assert!(!policy.contains("unsafe"), "{policy}");
         assert_eq!(answer.headers[X_FRAME_OPTIONS], "DENY");
         for (name, value) in [
@@ -302,7 +352,11 @@ fn every_answer_says_what_a_browser_may_do() {
             assert_eq!(answer.headers[name], value, "{name}");
         }
         // What the policy would forbid is not there either.
-        assert!(!answer.text.contains("<script>") && !answer.text.contains("style=") && !answer.text.contains("onclick"));
+        assert!(
+            !answer.text.contains("<script>")
+                && !answer.text.contains("style=")
+                && !answer.text.contains("onclick")
+        );
         assert!(!answer.text.contains("http://") && !answer.text.contains("https://"), "{}", answer.text);
     }
 }
@@ -358,7 +412,11 @@ fn runs_are_listed_found_and_downloaded() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&summary.text).unwrap()["verdict"], "failed");
     for name in OF_LOG {
         let answer = bench.get(&format!("/runs/3vk1a81x/downloads/{name}"));
-        assert!(answer.status == StatusCode::NOT_FOUND && answer.text.contains("no message log"), "{}", answer.text);
+        assert!(
+            answer.status == StatusCode::NOT_FOUND && answer.text.contains("no message log"),
+            "{}",
+            answer.text
+        );
     }
     assert_eq!(bench.get("/compare?run=3vk1a81x").status, StatusCode::BAD_REQUEST);
 }
@@ -375,7 +433,8 @@ fn a_message_log_is_sent_as_it_is_read() {
         terms: Terms::default(),
         provenance: Provenance::default(),
     };
-    let mut writer = RunWriter::begin(&bench.folder.path().join("plimsoll.db"), &new, &Arc::default()).unwrap();
+    let mut writer =
+        RunWriter::begin(&bench.folder.path().join("plimsoll.db"), &new, &Arc::default()).unwrap();
     let message = |sequence| MessageRecord {
         level: 0,
         sample: None,
@@ -408,16 +467,28 @@ fn a_message_log_is_sent_as_it_is_read() {
 fn a_check_says_at_which_line_something_is_wrong() {
     let bench = Bench::new();
     let check = |text: &str| {
-        let headers = [("host", HERE), ("cookie", &*bench.operator()), ("origin", OURS), ("content-type", "text/plain")];
+        let headers = [
+            ("host", HERE),
+            ("cookie", &*bench.operator()),
+            ("origin", OURS),
+            ("content-type", "text/plain"),
+        ];
         bench.ask(Method::POST, "/check?name=mine.yaml", &headers, text)
     };
     let wrong = check(&SCENARIO.replace("devices", "device"));
     assert_eq!(wrong.status, StatusCode::OK);
     assert!(wrong.text.contains("data-line=\"3\"") && wrong.text.contains("mine.yaml:3:"), "{}", wrong.text);
     let right = check(SCENARIO);
-    assert!(right.text.contains("What would happen: mine") && right.text.contains("starts here"), "{}", right.text);
+    assert!(
+        right.text.contains("What would happen: mine") && right.text.contains("starts here"),
+        "{}",
+        right.text
+    );
     for (text, told) in [
-        ("name: <img src=x>\nplatform: nowhere\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n", "nowhere"),
+        (
+            "name: <img src=x>\nplatform: nowhere\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n",
+            "nowhere",
+        ),
         (&format!("{SCENARIO}matrix: {{ population.devices: [1, 2] }}\n"), "matrix"),
         (&SCENARIO.replace("embedded", "/etc/passwd.yaml"), "outside the folder"),
         (&SCENARIO.replace("embedded", "../x.yaml"), "outside the folder"),
@@ -434,12 +505,16 @@ fn a_check_says_at_which_line_something_is_wrong() {
 fn bodies_are_bounded() {
     let bench = Bench::new();
     let large = "x".repeat(4 << 20);
-    let headers = [("host", HERE), ("cookie", &*bench.operator()), ("origin", OURS), ("content-type", "text/plain")];
+    let headers =
+        [("host", HERE), ("cookie", &*bench.operator()), ("origin", OURS), ("content-type", "text/plain")];
     assert_eq!(bench.ask(Method::POST, "/check", &headers, &large).status, StatusCode::PAYLOAD_TOO_LARGE);
     let larger_than_a_scenario = "x".repeat((1 << 20) + 1);
     let answer = bench.ask(Method::POST, "/check", &headers, &larger_than_a_scenario);
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
-    assert_eq!(bench.post("/scenarios/save", &[("name", "a.yaml"), ("text", &large)]).status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(
+        bench.post("/scenarios/save", &[("name", "a.yaml"), ("text", &large)]).status,
+        StatusCode::PAYLOAD_TOO_LARGE
+    );
     assert!(!bench.folder.path().join("a.yaml").exists());
 }
 
@@ -448,7 +523,8 @@ fn bodies_are_bounded() {
 fn a_request_that_takes_too_long_is_given_up() {
     let bench = Bench::with_site(|_| {}, |site| site.patience = Duration::from_millis(200));
     let endless = Body::from_stream(futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
-    let request = Request::post("/check").header(HOST, HERE).header(COOKIE, bench.operator()).header(ORIGIN, OURS);
+    let request =
+        Request::post("/check").header(HOST, HERE).header(COOKIE, bench.operator()).header(ORIGIN, OURS);
     let request = request.header(CONTENT_TYPE, "text/plain").body(endless).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let answer = runtime.block_on(bench.router.clone().oneshot(request)).unwrap();
@@ -467,11 +543,16 @@ fn scenarios_are_written_in_the_folder_alone_and_only_when_they_are_right() {
     let wrong = save("mine.yaml", "name: mine\nplatform: none\n");
     assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
     // A profile says which programs are started: the page writes none.
-    let profile = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../platforms/mosquitto.yaml")).unwrap();
+    let profile =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../platforms/mosquitto.yaml"))
+            .unwrap();
     assert_eq!(save("profile.yaml", &profile).status, StatusCode::UNPROCESSABLE_ENTITY);
     assert!(bench.site.folder.scenarios().unwrap().is_empty());
     let saved = save("mine.yaml", &SCENARIO.replace('\n', "\r\n"));
-    assert_eq!((saved.status, &saved.headers[LOCATION]), (StatusCode::SEE_OTHER, &"/scenarios/edit/mine.yaml".parse().unwrap()));
+    assert_eq!(
+        (saved.status, &saved.headers[LOCATION]),
+        (StatusCode::SEE_OTHER, &"/scenarios/edit/mine.yaml".parse().unwrap())
+    );
     assert_eq!(fs::read_to_string(bench.folder.path().join("mine.yaml")).unwrap(), SCENARIO);
     let editor = bench.get("/scenarios/edit/mine.yaml");
     assert!(editor.text.contains("Start the run") && editor.text.contains("devices: 10"), "{}", editor.text);
@@ -488,7 +569,11 @@ fn scenarios_are_written_in_the_folder_alone_and_only_when_they_are_right() {
     assert_eq!(bench.get("/scenarios/edit/link.yaml").status, StatusCode::NOT_FOUND);
     assert_eq!(bench.get("/scenarios/edit/..%2fmine.yaml").status, StatusCode::NOT_FOUND);
     let example = bench.get("/scenarios/new?example=quickstart");
-    assert!(example.text.contains("quickstart.yaml") && example.text.contains("What would happen"), "{}", example.text);
+    assert!(
+        example.text.contains("quickstart.yaml") && example.text.contains("What would happen"),
+        "{}",
+        example.text
+    );
 }
 
 /// A profile whose component has a path that a scenario can set.
@@ -501,15 +586,15 @@ fn no_scenario_from_the_page_starts_other_programs_or_writes_elsewhere() {
     let with = |value: &str| own.replace("own.yaml }", &format!("own.yaml, with: {{ {value} }} }}"));
     let commands = "name: mine\nplatform: { profile: existing, command: { up: [sh, -c, id], down: [\"true\"] } }\n\
         population: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
-    let reset = "name: mine\nplatform: { profile: existing, address: \"mqtt://127.0.0.1\", state: reset, reset_command: [id] }\n\
+    let reset = "name: mine\nplatform: { profile: existing, address: \"mqtt://127.0.0.1\", between_runs: reset, reset_command: [id] }\n\
         population: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
     let keep = format!("{SCENARIO}record: {{ capture: {{ keep: /tmp/elsewhere }} }}\n");
     let place = with("place: /etc/cron.d");
     let cases = [
-        (commands, "platform.command starts programs"),
-        (reset, "platform.reset_command starts a program"),
+        (commands, "starts programs by platform.command"),
+        (reset, "starts a program by platform.reset_command"),
         (&*place, "into a command of the profile"),
-        (&*keep, "is outside the folder"),
+        (&*keep, "kept outside the folder"),
     ];
     let bench = Bench::new();
     bench.write("own.yaml", PROFILE);
@@ -550,7 +635,11 @@ fn a_run_is_started_watched_and_stopped() {
     assert!(page.text.contains(&format!("data-events=\"{path}/events\"")), "{}", page.text);
     assert!(bench.get("/").text.contains("goes on: watch it"));
     let second = bench.post("/jobs", &[("scenario", "mine.yaml")]);
-    assert!(second.status == StatusCode::CONFLICT && second.text.contains("A run of mine.yaml goes on"), "{}", second.text);
+    assert!(
+        second.status == StatusCode::CONFLICT && second.text.contains("A run of mine.yaml goes on"),
+        "{}",
+        second.text
+    );
     // Another page of the same folder finds it, and its viewers see its end.
     let again = Arc::new(Site::open(options(bench.folder.path()), HERE.parse().unwrap()).unwrap());
     assert_eq!(again.tokens.operator(), bench.site.tokens.operator(), "pages that are open stay open");
@@ -573,7 +662,11 @@ fn a_program_shows_its_token_and_needs_no_origin() {
     let operator = format!("Bearer {}", bench.site.tokens.operator());
     let headers = [("host", HERE), ("authorization", operator.as_str()), ("content-type", "text/plain")];
     let checked = bench.ask(Method::POST, "/check", &headers, SCENARIO);
-    assert!(checked.status == StatusCode::OK && checked.text.contains("What would happen"), "{}", checked.text);
+    assert!(
+        checked.status == StatusCode::OK && checked.text.contains("What would happen"),
+        "{}",
+        checked.text
+    );
     let viewer = format!("Bearer {}", bench.site.tokens.viewer());
     let headers = [("host", HERE), ("authorization", viewer.as_str()), (ORIGIN.as_str(), OURS)];
     assert_eq!(bench.ask(Method::POST, "/check", &headers, SCENARIO).status, StatusCode::FORBIDDEN);

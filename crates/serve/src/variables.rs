@@ -7,8 +7,19 @@ use std::ffi::OsString;
 const OURS: &str = "PLIMSOLL_";
 /// What programs need that a platform's components are, and that engines of containers are found by.
 const PASSED_ON: [&str; 13] = [
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "JAVA_HOME",
-    "DOCKER_HOST", "KUBECONFIG",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "JAVA_HOME",
+    "DOCKER_HOST",
+    "KUBECONFIG",
 ];
 
 /// See the module.
@@ -29,7 +40,9 @@ impl Variables {
 
     /// All that a run is started with.
     pub fn of_runs(&self) -> Vec<(OsString, OsString)> {
-        std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| self.passes_on(name))).collect()
+        std::env::vars_os()
+            .filter(|(name, _)| name.to_str().is_some_and(|name| self.passes_on(name)))
+            .collect()
     }
 
     fn passes_on(&self, name: &str) -> bool {
@@ -49,7 +62,8 @@ mod tests {
     fn only_named_variables_are_secrets_and_runs_have_what_programs_need() {
         let none = Variables::new(Vec::new());
         assert_eq!(none.get("PATH"), None, "a scenario cannot send it");
-        for (name, passes) in [("PATH", true), ("PLIMSOLL_PASSWORD", true), ("AWS_SECRET_ACCESS_KEY", false)] {
+        for (name, passes) in [("PATH", true), ("PLIMSOLL_PASSWORD", true), ("AWS_SECRET_ACCESS_KEY", false)]
+        {
             assert_eq!(none.passes_on(name), passes, "{name}");
         }
         let named = Variables::new(vec!["PATH".into(), "BROKER_PASSWORD".into()]);

@@ -55,7 +55,8 @@ impl Served {
         let begun = Instant::now();
         let token = loop {
             let told = server.printed_so_far();
-            let line = told.lines().find_map(|line| line.split_once("/?token=").map(|(_, token)| token.to_owned()));
+            let line =
+                told.lines().find_map(|line| line.split_once("/?token=").map(|(_, token)| token.to_owned()));
             match line {
                 Some(token) if token.len() >= 64 => break token,
                 _ => assert!(begun.elapsed() < PATIENCE, "{told}"),
@@ -122,7 +123,11 @@ fn a_run_outlives_its_server_and_is_stopped_by_the_next_one() {
     // A started program that is dropped is killed.
     drop(first);
     let second = Served::start(&bench, &lock);
-    assert_eq!(second.cookie.split_once('=').unwrap().1, cookie.split_once('=').unwrap().1, "the token stays");
+    assert_eq!(
+        second.cookie.split_once('=').unwrap().1,
+        cookie.split_once('=').unwrap().1,
+        "the token stays"
+    );
     assert!(second.get("/").body.contains("A run of paged.yaml goes on"));
     assert_eq!(second.post("/jobs", "scenario=paged.yaml").status, 409, "one run at a time");
     let beside = bench.start(

@@ -39,8 +39,7 @@ pub fn header(record: &RunRecord, summary: &Summary) -> Markup {
     }
 }
 
-/// What the run came to, in a sentence.
-pub fn headline(record: &RunRecord, summary: &Summary) -> String {
+fn headline(record: &RunRecord, summary: &Summary) -> String {
     let dead = summary.levels.iter().find_map(|level| Some((level.death.as_ref()?, level)));
     if let Some((death, level)) = dead {
         return format!("{} died at {}", death.component, level.load);

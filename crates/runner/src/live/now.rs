@@ -300,7 +300,8 @@ mod tests {
         assert_eq!((now.step.as_str(), now.connected), ("connecting", Some([3, 10])));
         assert_eq!(now.warnings, ["slow: a faster one"]);
         followed.level_begun(2, Some(5), "100/s");
-        let so_far = SoFar { rate: Some(99.5), p99: Some(Nanos::from_millis(7)), errors: 4, ..SoFar::default() };
+        let so_far =
+            SoFar { rate: Some(99.5), p99: Some(Nanos::from_millis(7)), errors: 4, ..SoFar::default() };
         followed.level_goes_on(1.5, 10.0, &so_far);
         let level = board.now().level.unwrap();
         assert_eq!((level.number, level.of, level.load.as_str()), (2, Some(5), "100/s"));
