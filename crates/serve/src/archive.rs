@@ -1,6 +1,7 @@
 //! What the run store holds, as the page shows it. Verdicts are those of the analysis; those of runs that ended are kept, since they do
 //! not change.
 
+use crate::fields::Fields;
 use plimsoll_analysis::summarize;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::RunId;
@@ -50,8 +51,7 @@ pub struct Outcome {
 }
 
 /// Which runs are asked for. All that is empty asks for nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// A text that the name holds, or that the id begins with.
     pub text: String,
@@ -168,6 +168,12 @@ fn outcome(summary: &Summary) -> Outcome {
 }
 
 impl Wanted {
+    /// What a query asks for.
+    pub fn of(query: &Fields) -> Wanted {
+        let [text, verdict, from, to] = ["text", "verdict", "from", "to"].map(|name| query.get(name).to_owned());
+        Wanted { text, verdict, from, to, page: query.get("page").parse().unwrap_or_default() }
+    }
+
     fn fits(&self, run: &RunListing) -> bool {
         let text = self.text.trim();
         let named = text.is_empty() || run.name.contains(text) || run.id.starts_with(text);

@@ -1,9 +1,8 @@
 //! The style sheets and the script, embedded in the program.
 
+use crate::answer::{self, Answer};
 use crate::error_page;
-use axum::extract::Path;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use hyper::header::CACHE_CONTROL;
 use plimsoll_report::html;
 
 const PAGE_STYLE: &str = include_str!("../assets/page.css");
@@ -14,12 +13,12 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const CACHED: &str = "private, max-age=300";
 
 /// One of them by its name.
-pub async fn asset(Path(name): Path<String>) -> Response {
-    let (kind, text) = match name.as_str() {
+pub fn asset(name: &str) -> Answer {
+    let (kind, text) = match name {
         "report.css" => (CSS, html::STYLE),
         "page.css" => (CSS, PAGE_STYLE),
         "page.js" => (JAVASCRIPT, SCRIPT),
         _ => return error_page::not_found("There is no such file."),
     };
-    ([(CONTENT_TYPE, kind), (CACHE_CONTROL, CACHED)], text).into_response()
+    answer::with(answer::text(kind, text), CACHE_CONTROL, CACHED)
 }

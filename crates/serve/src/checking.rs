@@ -1,12 +1,11 @@
 //! What `plimsoll check` says of a scenario, while it is written: what is wrong and at which line, or what would happen.
 
+use crate::answer::{self, Answer, HTML};
 use crate::commands_policy::{programs, refusal};
 use crate::error_page;
 use crate::folder::{FileName, LARGEST};
 use crate::site::Site;
-use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse, Response};
+use hyper::StatusCode;
 use maud::{Markup, html};
 use plimsoll_observe::limits::Limits;
 use plimsoll_report::plain;
@@ -57,27 +56,21 @@ pub enum Look {
     Host,
 }
 
-/// Which scenario is checked.
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(default)]
-pub struct Asked {
-    /// Its file.
-    name: String,
-}
-
 /// Answers with what a check of the text says, as a part of a page.
-pub async fn answer(State(site): State<Arc<Site>>, Query(asked): Query<Asked>, text: String) -> Response {
+pub async fn answer(site: &Arc<Site>, name: &str, text: &[u8]) -> Answer {
+    let refused = |status, what, remedy| error_page::of(status, what, remedy);
     if text.len() > LARGEST {
-        return error_page::of(StatusCode::PAYLOAD_TOO_LARGE, "The scenario is too large.", "Shorten it.");
+        return refused(StatusCode::PAYLOAD_TOO_LARGE, "The scenario is too large.", "Shorten it.");
     }
-    let own = Arc::clone(&site);
-    let name = FileName::parse(&asked.name).map_or_else(|| NAMELESS.to_owned(), |name| name.to_string());
+    let Ok(text) = String::from_utf8(text.to_vec()) else {
+        return refused(StatusCode::BAD_REQUEST, "The scenario is no UTF-8.", "Write it as UTF-8.");
+    };
+    let own = Arc::clone(site);
+    let name = FileName::parse(name).map_or_else(|| NAMELESS.to_owned(), |name| name.to_string());
     let checked = site.permits.work(move || check(&own, (&name, &text), false, Look::Text)).await;
     match checked {
-        Ok(checked) => Html(plain::page(checked.shown().into_string())).into_response(),
-        Err(_) => {
-            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked.", "Try again.")
-        }
+        Ok(checked) => answer::text(HTML, plain::page(checked.shown().into_string())),
+        Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked.", "Try again."),
     }
 }
 

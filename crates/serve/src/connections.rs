@@ -1,10 +1,14 @@
 //! Accepts connections and bounds what each may take: their number, the size of a head, and the time until it has come. Bodies are bounded
 //! where they are read.
 
-use axum::Router;
+use crate::routes;
+use crate::site::Site;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -21,17 +25,17 @@ const MOST_HEADERS: usize = 64;
 /// How long nothing is accepted where the process has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A listener with what answers.
+/// A listener, with what its connections are answered from.
 pub struct Connections {
     listener: TcpListener,
-    router: Router,
+    site: Arc<Site>,
     free: Arc<Semaphore>,
 }
 
 impl Connections {
     /// Of that listener.
-    pub fn new(listener: TcpListener, router: Router) -> Connections {
-        Connections { listener, router, free: Arc::new(Semaphore::new(MOST)) }
+    pub fn new(listener: TcpListener, site: Arc<Site>) -> Connections {
+        Connections { listener, site, free: Arc::new(Semaphore::new(MOST)) }
     }
 
     /// Answers for ever.
@@ -48,8 +52,12 @@ impl Connections {
             };
             // Events are small and should leave at once.
             let _ = stream.set_nodelay(true);
-            let service = TowerToHyperService::new(self.router.clone());
+            let site = Arc::clone(&self.site);
             tokio::spawn(async move {
+                let service = service_fn(|request: Request<Incoming>| {
+                    let site = Arc::clone(&site);
+                    async move { Ok::<_, Infallible>(routes::answer(&site, request).await) }
+                });
                 let served = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(PATIENCE)

@@ -1,16 +1,14 @@
 //! The exports of a run, as files. They are those of `plimsoll export`, `show --json` and `report`.
 
+use crate::answer::{self, Answer, HTML};
 use crate::archive::Told;
 use crate::error_page;
 use crate::run_page::UNREAD;
 use crate::site::Site;
-use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::unfold;
+use hyper::StatusCode;
+use hyper::header::CONTENT_DISPOSITION;
 use plimsoll_model::RunId;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_report::{csv, hlog, html, json, jtl, junit, k6};
@@ -68,7 +66,7 @@ pub const DOWNLOADS: &[Download] = &[
         name: "report",
         title: "Report",
         ending: "report.html",
-        kind: "text/html; charset=utf-8",
+        kind: HTML,
         content: Content::Rendered(|told| html::render(&told.record, &told.summary)),
     },
     Download {
@@ -145,26 +143,27 @@ pub const DOWNLOADS: &[Download] = &[
 ];
 
 /// Answers with a file of a run.
-pub async fn download(State(site): State<Arc<Site>>, Path((run, name)): Path<(String, String)>) -> Response {
-    let found = RunId::parse(&run).zip(DOWNLOADS.iter().find(|download| download.name == name));
+pub async fn download(site: &Arc<Site>, run: &str, name: &str) -> Answer {
+    let found = RunId::parse(run).zip(DOWNLOADS.iter().find(|download| download.name == name));
     let Some((id, download)) = found else { return error_page::not_found("There is no such file.") };
     match download.content {
         Content::Rendered(render) => {
-            let own = Arc::clone(&site);
+            let own = Arc::clone(site);
             match site.permits.work(move || own.archive.run(id).map(|told| render(&told))).await {
-                Ok(Ok(text)) => download.answer(id, Body::from(text)),
+                Ok(Ok(text)) => download.named(id, answer::text(download.kind, text)),
                 Ok(Err(error)) => error_page::of_store(&error),
                 Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, UNREAD, "Try again."),
             }
         }
-        Content::Log(log) => of_log(&site, id, log, download).await,
+        Content::Log(log) => of_log(site, id, log, download).await,
     }
 }
 
 impl Download {
-    fn answer(&self, id: RunId, body: Body) -> Response {
+    /// An answer that a browser keeps as a file.
+    fn named(&self, id: RunId, answer: Answer) -> Answer {
         let disposition = format!("attachment; filename=\"plimsoll.{id}.{}\"", self.ending);
-        ([(CONTENT_TYPE, self.kind.to_owned()), (CONTENT_DISPOSITION, disposition)], body).into_response()
+        answer::with(answer, CONTENT_DISPOSITION, &disposition)
     }
 }
 
@@ -173,7 +172,7 @@ impl Download {
 type Piece = io::Result<Bytes>;
 
 /// Sends what is made of the message log as that is read.
-async fn of_log(site: &Arc<Site>, id: RunId, log: Log, download: &Download) -> Response {
+async fn of_log(site: &Arc<Site>, id: RunId, log: Log, download: &Download) -> Answer {
     let (sender, mut pieces) = channel::<Piece>(WAITING);
     let own = Arc::clone(site);
     let handle = Handle::current();
@@ -203,7 +202,7 @@ async fn of_log(site: &Arc<Site>, id: RunId, log: Log, download: &Download) -> R
                 let is_last = piece.as_ref().is_ok_and(Bytes::is_empty);
                 (!is_last).then_some((piece, (None, pieces)))
             });
-            download.answer(id, Body::from_stream(rest))
+            download.named(id, answer::stream(download.kind, rest))
         }
         Some(Err(error)) => unread(&error.to_string()),
         None => unread("Try again."),

@@ -1,17 +1,16 @@
 //! Writing a scenario: its text with line numbers, and beside it what a check says, while it is typed. Without a script, the button
 //! `Check and save` does the same.
 
+use crate::answer::{self, Answer};
 use crate::checking::{Checked, Look, check};
 use crate::error_page;
 use crate::examples::example;
+use crate::fields::Fields;
 use crate::folder::FileName;
 use crate::page::{Place, page};
 use crate::site::Site;
 use crate::tokens::Role;
-use axum::Extension;
-use axum::extract::{Form, Path, Query, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use hyper::StatusCode;
 use maud::{Markup, html};
 use plimsoll_model::text::is_harmful;
 use plimsoll_runner::resume::fingerprint;
@@ -19,26 +18,6 @@ use std::sync::Arc;
 
 /// A scenario to begin with, where no example is named.
 const BEGIN: &str = "name: mine\nplatform: embedded\npopulation: { devices: 100, subscribers: 1 }\nload:\n  levels: { from: 100, to: 500, step: 100 }\n  hold: 10s\n";
-
-/// What a new scenario begins with.
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(default)]
-pub struct Beginning {
-    example: String,
-}
-
-/// A text that is to be saved.
-#[derive(Debug, serde::Deserialize)]
-pub struct Written {
-    name: String,
-    text: String,
-    /// The fingerprint of what the file held when it was shown; empty for a new file.
-    #[serde(default)]
-    before: String,
-    /// Whether there was a file.
-    #[serde(default)]
-    is_there: bool,
-}
 
 /// What the editor shows.
 struct Draft<'a> {
@@ -52,7 +31,7 @@ struct Draft<'a> {
 
 const OPERATORS: &str = "Scenarios are shown to operators alone: they may hold passwords.";
 
-fn only_operators() -> Response {
+fn only_operators() -> Answer {
     error_page::of(
         StatusCode::FORBIDDEN,
         OPERATORS,
@@ -61,7 +40,7 @@ fn only_operators() -> Response {
 }
 
 /// A page replaces characters that could turn its text around, and what is saved must be what was there.
-fn unshowable() -> Response {
+fn unshowable() -> Answer {
     error_page::of(
         StatusCode::UNPROCESSABLE_ENTITY,
         "The scenario has characters that a page cannot show.",
@@ -70,35 +49,27 @@ fn unshowable() -> Response {
 }
 
 /// Answers with a new scenario, empty or from an example.
-pub async fn new(
-    State(site): State<Arc<Site>>,
-    Extension(role): Extension<Role>,
-    Query(beginning): Query<Beginning>,
-) -> Response {
+pub async fn new(site: &Arc<Site>, role: Role, example_name: &str) -> Answer {
     if role < Role::Operator {
         return only_operators();
     }
-    let (name, text) = match (beginning.example.as_str(), example(&beginning.example)) {
+    let (name, text) = match (example_name, example(example_name)) {
         ("", _) => ("mine.yaml".to_owned(), BEGIN.to_owned()),
         (_, Some(example)) => (format!("{}.yaml", example.name), example.text.to_owned()),
         (_, None) => return error_page::not_found("There is no such example."),
     };
-    shown(&site, role, StatusCode::OK, name, text, None, None).await
+    shown(site, role, StatusCode::OK, name, text, None, None).await
 }
 
 /// Answers with a scenario of the folder.
-pub async fn edit(
-    State(site): State<Arc<Site>>,
-    Extension(role): Extension<Role>,
-    Path(file): Path<String>,
-) -> Response {
+pub async fn edit(site: &Arc<Site>, role: Role, file: &str) -> Answer {
     if role < Role::Operator {
         return only_operators();
     }
-    let Some(name) = FileName::parse(&file) else {
+    let Some(name) = FileName::parse(file) else {
         return error_page::not_found("There is no such scenario.");
     };
-    let (own, asked) = (Arc::clone(&site), name.clone());
+    let (own, asked) = (Arc::clone(site), name.clone());
     match site.permits.work(move || own.folder.read(&asked)).await {
         Ok(Ok(text)) => {
             let before = Some(fingerprint(&text));
@@ -106,7 +77,7 @@ pub async fn edit(
             if text.contains(|one: char| is_harmful(one) && !matches!(one, '\n' | '\t')) {
                 return unshowable();
             }
-            shown(&site, role, StatusCode::OK, name.to_string(), text, before, None).await
+            shown(site, role, StatusCode::OK, name.to_string(), text, before, None).await
         }
         Ok(Err(error)) => {
             error_page::of(StatusCode::NOT_FOUND, "The scenario cannot be read.", &error.to_string())
@@ -118,20 +89,17 @@ pub async fn edit(
 }
 
 /// Saves a scenario that is right. What is wrong stays in the editor: the folder has scenarios alone, and no programs for a profile.
-pub async fn save(
-    State(site): State<Arc<Site>>,
-    Extension(role): Extension<Role>,
-    Form(written): Form<Written>,
-) -> Response {
+pub async fn save(site: &Arc<Site>, role: Role, written: &Fields) -> Answer {
     // A browser writes the ends of lines as HTTP has them.
-    let plain = |text: String| text.replace("\r\n", "\n");
-    let (text, before) = (plain(written.text), written.is_there.then_some(written.before));
-    let Some(name) = FileName::parse(&written.name) else {
+    let text = written.get("text").replace("\r\n", "\n");
+    // The fingerprint of what the file held when it was shown; none for a new file.
+    let before = Some(written.get("before").to_owned()).filter(|before| !before.is_empty());
+    let Some(name) = FileName::parse(written.get("name")) else {
         let problem =
             "a name has letters, digits, dots, hyphens and underscores, and ends in .yaml".to_owned();
-        return shown(&site, role, StatusCode::BAD_REQUEST, written.name, text, before, Some(problem)).await;
+        return shown(site, role, StatusCode::BAD_REQUEST, written.get("name").to_owned(), text, before, Some(problem)).await;
     };
-    let own = Arc::clone(&site);
+    let own = Arc::clone(site);
     let (file, content, known) = (name.clone(), text.clone(), before.clone());
     let saved = site.permits.work(move || match check(&own, (file.as_str(), &content), false, Look::Text) {
         Checked::Wrong(_) => Some("a scenario is saved when it has no errors".to_owned()),
@@ -141,10 +109,10 @@ pub async fn save(
         },
     });
     match saved.await {
-        Ok(None) => Redirect::to(&format!("/scenarios/edit/{name}")).into_response(),
+        Ok(None) => answer::redirect(&format!("/scenarios/edit/{name}")),
         Ok(Some(problem)) => {
             let status = StatusCode::UNPROCESSABLE_ENTITY;
-            shown(&site, role, status, name.to_string(), text, before, Some(problem)).await
+            shown(site, role, status, name.to_string(), text, before, Some(problem)).await
         }
         Err(_) => {
             error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not saved.", "Try again.")
@@ -161,7 +129,7 @@ async fn shown(
     text: String,
     before: Option<String>,
     problem: Option<String>,
-) -> Response {
+) -> Answer {
     let own = Arc::clone(site);
     let title = name.clone();
     let body = site.permits.work(move || {
@@ -170,7 +138,11 @@ async fn shown(
         body(&draft, &checked)
     });
     match body.await {
-        Ok(body) => (status, page(&title, Place::Scenarios, role, &body)).into_response(),
+        Ok(body) => {
+            let mut answer = page(&title, Place::Scenarios, role, &body);
+            *answer.status_mut() = status;
+            answer
+        }
         Err(_) => {
             error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked.", "Try again.")
         }
@@ -192,7 +164,6 @@ fn body(draft: &Draft<'_>, checked: &Checked) -> Markup {
                     button { "Check and save" }
                 }
                 input type="hidden" name="before" value=(draft.before.unwrap_or_default());
-                input type="hidden" name="is_there" value=(draft.before.is_some());
                 div.text {
                     pre.numbers aria-hidden="true" { (numbers) }
                     // A browser takes away the first end of a line.

@@ -1,13 +1,13 @@
 //! Pages that say what went wrong and what to do. They need no style sheet, since they also come to those who may not have one.
 
-use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse, Response};
+use crate::answer::{self, Answer, HTML};
+use hyper::StatusCode;
 use maud::{DOCTYPE, html};
 use plimsoll_report::plain;
 use plimsoll_store::StoreError;
 
 /// A page of that status: what is wrong, and what to do.
-pub fn of(status: StatusCode, what: &str, remedy: &str) -> Response {
+pub fn of(status: StatusCode, what: &str, remedy: &str) -> Answer {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -25,16 +25,18 @@ pub fn of(status: StatusCode, what: &str, remedy: &str) -> Response {
             }
         }
     };
-    (status, Html(plain::page(page.into_string()))).into_response()
+    let mut answer = answer::text(HTML, plain::page(page.into_string()));
+    *answer.status_mut() = status;
+    answer
 }
 
 /// There is nothing of that name.
-pub fn not_found(what: &str) -> Response {
+pub fn not_found(what: &str) -> Answer {
     of(StatusCode::NOT_FOUND, what, "Go back, and look at the list.")
 }
 
 /// The run store cannot be read, or has no such run.
-pub fn of_store(error: &StoreError) -> Response {
+pub fn of_store(error: &StoreError) -> Answer {
     let status = match error {
         StoreError::NoRun { .. } | StoreError::NoRuns { .. } => StatusCode::NOT_FOUND,
         _ => StatusCode::INTERNAL_SERVER_ERROR,

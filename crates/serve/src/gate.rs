@@ -9,18 +9,12 @@
 //! | another site shows the page in a frame, or reads from it | `frame-ancestors`, `Cross-Origin-Resource-Policy`, Fetch Metadata |
 //! | tokens are guessed, byte by byte | 256 random bits, compared in constant time |
 
-use crate::error_page;
-use crate::headers;
+use crate::answer::{self, Answer};
 use crate::site::Site;
 use crate::tokens::Role;
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
-use axum::middleware::Next;
-use axum::response::Response;
+use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderName, ORIGIN, SET_COOKIE};
+use hyper::{HeaderMap, Method, StatusCode, Uri};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a request may take until it is answered. A stream that follows a run begins within that time, and goes on.
@@ -95,37 +89,18 @@ enum Shown {
     Cookie(Role),
 }
 
-/// Lets a request through, or refuses it; completes the headers of each answer.
-pub async fn gate(State(site): State<Arc<Site>>, mut request: Request, next: Next) -> Response {
-    let answer = match admit(&site, request.method(), request.uri(), request.headers()) {
-        Admitted::As(role) => {
-            request.extensions_mut().insert(role);
-            let answered = tokio::time::timeout(site.patience, next.run(request)).await;
-            answered.unwrap_or_else(|_| {
-                error_page::of(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "The answer took too long.",
-                    "Try again later.",
-                )
-            })
-        }
-        Admitted::Enters(answer) => answer,
-        Admitted::Refused(status, what, remedy) => error_page::of(status, what, remedy),
-    };
-    headers::complete(answer)
-}
-
 /// What becomes of a request.
-enum Admitted {
+pub enum Admitted {
     /// It is answered to somebody of that role.
     As(Role),
     /// Somebody has shown a token for the first time.
-    Enters(Response),
+    Enters(Answer),
     /// It is refused: what is wrong, and what to do.
     Refused(StatusCode, &'static str, &'static str),
 }
 
-fn admit(site: &Site, method: &Method, uri: &Uri, headers: &HeaderMap) -> Admitted {
+/// Decides that by the head of a request.
+pub fn admit(site: &Site, method: &Method, uri: &Uri, headers: &HeaderMap) -> Admitted {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let mut hosts = headers.get_all(HOST).iter();
     let host = match (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) {
@@ -210,16 +185,7 @@ fn enter(site: &Site, token: &str) -> Admitted {
     }
     let cookie =
         format!("{}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000", site.hosts.cookie());
-    let answer = Response::builder()
-        .status(StatusCode::SEE_OTHER)
-        .header(LOCATION, "/")
-        .header(SET_COOKIE, cookie)
-        .body(Body::empty());
-    match answer {
-        Ok(answer) => Admitted::Enters(answer),
-        // A token of ours is hexadecimal digits.
-        Err(_) => Admitted::Refused(StatusCode::UNAUTHORIZED, "The token is none.", ""),
-    }
+    Admitted::Enters(answer::with(answer::redirect("/"), SET_COOKIE, &cookie))
 }
 
 #[cfg(test)]

@@ -1,11 +1,8 @@
 //! Headers of answers: what a browser may do with them. Nothing is loaded from elsewhere, no script stands in a page, and no other site
 //! may show a page or read from it.
 
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-};
-use axum::http::{HeaderName, HeaderValue};
-use axum::response::Response;
+use crate::answer::Answer;
+use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS, HeaderName, HeaderValue};
 
 /// What a page may do.
 const PAGE: HeaderValue = HeaderValue::from_static(
@@ -23,14 +20,14 @@ const OPENERS: HeaderName = HeaderName::from_static("cross-origin-opener-policy"
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
 /// Marks an answer as a document that a report is.
-pub fn sandbox(mut answer: Response) -> Response {
+pub fn sandbox(mut answer: Answer) -> Answer {
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, SANDBOXED);
     answer.headers_mut().insert(X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"));
     answer
 }
 
 /// Adds what each answer has, unless it says otherwise.
-pub fn complete(mut answer: Response) -> Response {
+pub fn complete(mut answer: Answer) -> Answer {
     let headers = answer.headers_mut();
     let is_sandboxed = headers.contains_key(CONTENT_SECURITY_POLICY);
     if !is_sandboxed {

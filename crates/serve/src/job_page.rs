@@ -1,17 +1,16 @@
 //! A run that was started: what it does now, the button that stops it, and where its result is.
 
+use crate::answer::{self, Answer};
 use crate::checking::{Checked, Look, check};
 use crate::error_page;
+use crate::fields::Fields;
 use crate::folder::FileName;
 use crate::jobs::{Job, JobId, StartError, StopError};
 use crate::page::{Place, chip, moment, page};
 use crate::site::Site;
 use crate::tokens::Role;
 use crate::watching;
-use axum::Extension;
-use axum::extract::{Form, Path, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use hyper::StatusCode;
 use maud::{Markup, html};
 use plimsoll_report::text::{bytes, capitalised, count, rate, time};
 use plimsoll_runner::live::{LevelNow, Now};
@@ -19,27 +18,20 @@ use std::sync::Arc;
 
 const NO_JOB: &str = "There is no run of that id that was started from this page.";
 
-/// What is to be started.
-#[derive(Debug, serde::Deserialize)]
-pub struct Start {
-    scenario: String,
-    #[serde(default)]
-    quick: bool,
-}
-
 /// Starts the run of a scenario of the folder.
-pub async fn start(State(site): State<Arc<Site>>, Form(start): Form<Start>) -> Response {
-    let Some(name) = FileName::parse(&start.scenario) else {
+pub async fn start(site: &Arc<Site>, asked: &Fields) -> Answer {
+    let Some(name) = FileName::parse(asked.get("scenario")) else {
         return error_page::of(
             StatusCode::BAD_REQUEST,
             "There is no such scenario.",
             "Choose one of the list.",
         );
     };
-    let own = Arc::clone(&site);
-    let started = site.permits.work(move || begin(&own, &name, start.quick));
+    let own = Arc::clone(site);
+    let quick = asked.get("quick") == "true";
+    let started = site.permits.work(move || begin(&own, &name, quick));
     match started.await {
-        Ok(Ok(id)) => Redirect::to(&format!("/jobs/{id}")).into_response(),
+        Ok(Ok(id)) => answer::redirect(&format!("/jobs/{id}")),
         Ok(Err(refused)) => error_page::of(refused.status, "The run was not started.", &refused.why),
         Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The run was not started.", "Try again."),
     }
@@ -73,12 +65,12 @@ fn begin(site: &Site, name: &FileName, quick: bool) -> Result<JobId, Refused> {
 }
 
 /// Asks a run to stop.
-pub async fn stop(State(site): State<Arc<Site>>, Path(job): Path<String>) -> Response {
-    let Some(id) = JobId::parse(&job) else { return error_page::not_found(NO_JOB) };
-    let (own, asked) = (Arc::clone(&site), id.clone());
+pub async fn stop(site: &Arc<Site>, job: &str) -> Answer {
+    let Some(id) = JobId::parse(job) else { return error_page::not_found(NO_JOB) };
+    let (own, asked) = (Arc::clone(site), id.clone());
     match site.permits.work(move || own.jobs.stop(&asked)).await {
         // A run that has ended meanwhile shows its result.
-        Ok(Ok(()) | Err(StopError::Ended)) => Redirect::to(&format!("/jobs/{id}")).into_response(),
+        Ok(Ok(()) | Err(StopError::Ended)) => answer::redirect(&format!("/jobs/{id}")),
         Ok(Err(error)) => {
             error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The run was not stopped.", &error.to_string())
         }
@@ -87,7 +79,7 @@ pub async fn stop(State(site): State<Arc<Site>>, Path(job): Path<String>) -> Res
 }
 
 /// Reads a job.
-async fn read(site: &Arc<Site>, job: &str) -> Result<Job, Response> {
+async fn read(site: &Arc<Site>, job: &str) -> Result<Job, Answer> {
     let id = JobId::parse(job).ok_or_else(|| error_page::not_found(NO_JOB))?;
     let own = Arc::clone(site);
     match site.permits.work(move || own.jobs.job(&id)).await {
@@ -100,25 +92,21 @@ async fn read(site: &Arc<Site>, job: &str) -> Result<Job, Response> {
 }
 
 /// Answers with what a run does now.
-pub async fn job(
-    State(site): State<Arc<Site>>,
-    Extension(role): Extension<Role>,
-    Path(job): Path<String>,
-) -> Response {
-    match read(&site, &job).await {
+pub async fn job(site: &Arc<Site>, role: Role, job: &str) -> Answer {
+    match read(site, job).await {
         Ok(job) => page(&format!("Run of {}", job.scenario), Place::Runs, role, &body(&job, role)),
         Err(refused) => refused,
     }
 }
 
 /// Answers with the events of a run, until it ends.
-pub async fn events(State(site): State<Arc<Site>>, Path(job): Path<String>) -> Response {
-    let job = match read(&site, &job).await {
+pub async fn events(site: &Arc<Site>, job: &str) -> Answer {
+    let job = match read(site, job).await {
         Ok(job) => job,
         Err(refused) => return refused,
     };
     match site.permits.follower() {
-        Some(permit) => watching::events(&site, &job, permit),
+        Some(permit) => watching::events(site, &job, permit),
         None => error_page::of(StatusCode::SERVICE_UNAVAILABLE, "Too many follow runs.", "Try again later."),
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! The page computes nothing: verdicts, reports, comparisons and diagnostics are those of the other crates.
 
+mod answer;
 mod archive;
 mod assets;
 mod checking;
@@ -16,6 +17,7 @@ mod downloads;
 mod editor;
 mod error_page;
 mod examples;
+mod fields;
 mod folder;
 mod gate;
 mod headers;
@@ -79,7 +81,7 @@ pub fn serve(options: Options, stop: &AtomicBool, ready: impl FnOnce(&Entrances)
         let listens = listener.local_addr().map_err(refused)?;
         let site = Arc::new(Site::open(options, listens)?);
         ready(&site.entrances());
-        let connections = Connections::new(listener, routes::router(&site));
+        let connections = Connections::new(listener, site);
         tokio::select! {
             () = connections.serve() => {}
             () = stopped(stop) => {}

@@ -1,23 +1,21 @@
 //! What can be chosen: the scenarios of the folder, the examples, and the platform profiles.
 
+use crate::answer::Answer;
 use crate::error_page;
 use crate::examples::{Example, examples};
 use crate::folder::ScenarioFile;
 use crate::page::{Place, page};
 use crate::site::Site;
 use crate::tokens::Role;
-use axum::Extension;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use hyper::StatusCode;
 use maud::{Markup, html};
 use plimsoll_scenario::profile::Profile;
 use plimsoll_scenario::{profile as embedded, profiles as all_profiles};
 use std::sync::Arc;
 
 /// Answers with the scenarios of the folder and the examples.
-pub async fn scenarios(State(site): State<Arc<Site>>, Extension(role): Extension<Role>) -> Response {
-    let own = Arc::clone(&site);
+pub async fn scenarios(site: &Arc<Site>, role: Role) -> Answer {
+    let own = Arc::clone(site);
     match site.permits.work(move || own.folder.scenarios()).await {
         Ok(Ok(files)) => {
             let examples: Vec<Example> = examples().collect();
@@ -71,8 +69,17 @@ fn of_scenarios(place: &str, files: &[ScenarioFile], examples: &[Example], role:
 }
 
 /// Answers with the platform profiles.
-pub async fn profiles(Extension(role): Extension<Role>) -> Response {
-    let body = html! {
+pub async fn profiles(site: &Arc<Site>, role: Role) -> Answer {
+    match site.permits.work(all_profiles).await {
+        Ok(profiles) => page("Platforms", Place::Profiles, role, &of_profiles(&profiles)),
+        Err(_) => {
+            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The profiles were not read.", "Try again.")
+        }
+    }
+}
+
+fn of_profiles(profiles: &[Profile]) -> Markup {
+    html! {
         h1 { "Platforms" }
         p {
             "A scenario names one of these profiles, or a file of the folder that has one. \
@@ -80,18 +87,17 @@ pub async fn profiles(Extension(role): Extension<Role>) -> Response {
         }
         section {
             dl.choices {
-                @for profile in all_profiles() {
+                @for profile in profiles {
                     div { dt { a href={ "/profiles/" (profile.name) } { (profile.name) } } dd { (profile.title) } }
                 }
             }
         }
-    };
-    page("Platforms", Place::Profiles, role, &body)
+    }
 }
 
 /// Answers with a profile in full.
-pub async fn profile(Extension(role): Extension<Role>, Path(name): Path<String>) -> Response {
-    match embedded(&name) {
+pub fn profile(role: Role, name: &str) -> Answer {
+    match embedded(name) {
         Some(profile) => page(&profile.name, Place::Profiles, role, &of_profile(&profile)),
         None => error_page::not_found("There is no such platform profile."),
     }

@@ -1,7 +1,7 @@
 //! What all pages have in common: head, way around, and how a page becomes an answer.
 
+use crate::answer::{self, Answer, HTML};
 use crate::tokens::Role;
-use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 use plimsoll_report::plain;
 
@@ -24,7 +24,7 @@ const PLACES: [(Place, &str, &str); 3] = [
 ];
 
 /// A page of that title.
-pub fn page(title: &str, place: Place, role: Role, body: &Markup) -> Response {
+pub fn page(title: &str, place: Place, role: Role, body: &Markup) -> Answer {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -52,7 +52,7 @@ pub fn page(title: &str, place: Place, role: Role, body: &Markup) -> Response {
             }
         }
     };
-    Html(plain::page(page.into_string())).into_response()
+    answer::text(HTML, plain::page(page.into_string()))
 }
 
 /// A word in the colour of a verdict.

@@ -1,6 +1,7 @@
 //! A run: its verdict first, then its report. The report has its own script and style, and so it stands in a frame that can reach nothing
 //! of the page.
 
+use crate::answer::{self, Answer, HTML};
 use crate::archive::Told;
 use crate::downloads::DOWNLOADS;
 use crate::error_page;
@@ -8,10 +9,7 @@ use crate::headers;
 use crate::page::{Place, page};
 use crate::site::Site;
 use crate::tokens::Role;
-use axum::Extension;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse, Response};
+use hyper::StatusCode;
 use maud::{Markup, html};
 use plimsoll_model::RunId;
 use plimsoll_report::html as report_html;
@@ -24,13 +22,9 @@ const NO_RUN: &str = "There is no run of that id.";
 pub const UNREAD: &str = "The run could not be read.";
 
 /// Answers with a run.
-pub async fn run(
-    State(site): State<Arc<Site>>,
-    Extension(role): Extension<Role>,
-    Path(run): Path<String>,
-) -> Response {
-    let Some(id) = RunId::parse(&run) else { return error_page::not_found(NO_RUN) };
-    let own = Arc::clone(&site);
+pub async fn run(site: &Arc<Site>, role: Role, run: &str) -> Answer {
+    let Some(id) = RunId::parse(run) else { return error_page::not_found(NO_RUN) };
+    let own = Arc::clone(site);
     let read = site.permits.work(move || (own.archive.run(id), own.jobs.of_run(&id.to_string()))).await;
     match read {
         Ok((Ok(told), job)) => {
@@ -43,16 +37,16 @@ pub async fn run(
 }
 
 /// Answers with the report of a run, as a document that reaches nothing else.
-pub async fn report(State(site): State<Arc<Site>>, Path(run): Path<String>) -> Response {
-    let Some(id) = RunId::parse(&run) else { return error_page::not_found(NO_RUN) };
-    let own = Arc::clone(&site);
+pub async fn report(site: &Arc<Site>, run: &str) -> Answer {
+    let Some(id) = RunId::parse(run) else { return error_page::not_found(NO_RUN) };
+    let own = Arc::clone(site);
     let rendered = site.permits.work(move || {
         let Told { record, summary } = own.archive.run(id)?;
         let series = own.archive.series(&record)?;
         Ok::<_, StoreError>(report_html::render_in_series(&record, &summary, &series))
     });
     match rendered.await {
-        Ok(Ok(text)) => headers::sandbox(Html(text).into_response()),
+        Ok(Ok(text)) => headers::sandbox(answer::text(HTML, text)),
         Ok(Err(error)) => error_page::of_store(&error),
         Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, UNREAD, "Try again."),
     }

@@ -1,26 +1,22 @@
 //! The list of runs: what was run, what it came to, and what goes on now.
 
+use crate::answer::Answer;
 use crate::archive::{Listed, PER_PAGE, Row, Wanted};
 use crate::error_page;
+use crate::fields::{Fields, escaped};
 use crate::jobs::Job;
 use crate::page::{Place, chip, moment, page};
 use crate::site::Site;
 use crate::tokens::Role;
-use axum::Extension;
-use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use hyper::StatusCode;
 use maud::{Markup, html};
 use plimsoll_model::Verdict;
 use std::sync::Arc;
 
 /// Answers with the list.
-pub async fn list(
-    State(site): State<Arc<Site>>,
-    Extension(role): Extension<Role>,
-    Query(wanted): Query<Wanted>,
-) -> Response {
-    let (own, asked) = (Arc::clone(&site), wanted.clone());
+pub async fn list(site: &Arc<Site>, role: Role, query: &Fields) -> Answer {
+    let wanted = Wanted::of(query);
+    let (own, asked) = (Arc::clone(site), wanted.clone());
     let read = site.permits.work(move || (own.archive.list(&asked), own.jobs.going_on())).await;
     match read {
         Ok((Ok(listed), jobs)) => page("Runs", Place::Runs, role, &body(&wanted, &listed, &jobs)),
@@ -130,16 +126,6 @@ fn pages(wanted: &Wanted, all: usize) -> Markup {
     }
 }
 
-/// A text as a value of a query.
-pub fn escaped(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'-' | b'.' | b'_' => char::from(byte).to_string(),
-        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,7 +134,7 @@ mod tests {
     fn the_way_to_further_runs_keeps_what_was_asked_for() {
         let wanted = Wanted { text: "a&b c".into(), page: 1, ..Wanted::default() };
         let shown = pages(&wanted, 3 * PER_PAGE).into_string();
-        assert!(shown.contains("/?text=a%26b%20c&amp;verdict=&amp;from=&amp;to=&amp;page=2"), "{shown}");
+        assert!(shown.contains("/?text=a%26b+c&amp;verdict=&amp;from=&amp;to=&amp;page=2"), "{shown}");
         assert!(shown.contains("page=0") && shown.contains("Page 2 of 3"), "{shown}");
         assert_eq!(pages(&Wanted::default(), PER_PAGE).into_string(), "");
     }

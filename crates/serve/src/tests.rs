@@ -1,15 +1,17 @@
 //! Requests to the whole page: what is refused, and what is answered to whom. Each attack that `gate` names is tried here.
 
-use crate::routes::router;
+use crate::fields::escaped;
+use crate::routes;
 use crate::site::{Options, ServeError, Site};
 use crate::tokens::random;
-use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::http::header::{
-    AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE,
-    X_FRAME_OPTIONS,
+use bytes::Bytes;
+use futures_util::stream::pending;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use hyper::header::{
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE, X_FRAME_OPTIONS,
 };
-use axum::http::{HeaderMap, Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use plimsoll_model::Nanos;
 use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::{Measurement, Provenance, RunEnd, Terms};
@@ -22,7 +24,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tower::ServiceExt;
 
 const HERE: &str = "127.0.0.1:8800";
 const OURS: &str = "http://127.0.0.1:8800";
@@ -36,7 +37,6 @@ const OF_LOG: [&str; 3] = ["messages", "events", "jtl"];
 struct Bench {
     folder: TempDir,
     site: Arc<Site>,
-    router: Router,
 }
 
 /// An answer.
@@ -80,9 +80,7 @@ impl Bench {
         // Other tests and runs on this host do not matter.
         site.jobs.lock = random(8).unwrap();
         change_site(&mut site);
-        let site = Arc::new(site);
-        let router = router(&site);
-        Bench { folder, site, router }
+        Bench { folder, site: Arc::new(site) }
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -118,12 +116,12 @@ impl Bench {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Body::from(body.to_owned())).unwrap();
+        let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let answer = self.router.clone().oneshot(request).await.unwrap();
+            let answer = routes::answer(&self.site, request).await;
             let (status, headers) = (answer.status(), answer.headers().clone());
-            let bytes = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+            let bytes = answer.into_body().collect().await.unwrap().to_bytes();
             Answer { status, headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
         })
     }
@@ -135,7 +133,6 @@ impl Bench {
 
     /// What an operator's form does.
     fn post(&self, path: &str, form: &[(&str, &str)]) -> Answer {
-        let escaped = |text: &str| crate::runs_page::escaped(text);
         let body: Vec<String> =
             form.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
         self.ask(Method::POST, path, &self.own_form(&self.operator()), &body.join("&"))
@@ -522,12 +519,12 @@ fn bodies_are_bounded() {
 #[test]
 fn a_request_that_takes_too_long_is_given_up() {
     let bench = Bench::with_site(|_| {}, |site| site.patience = Duration::from_millis(200));
-    let endless = Body::from_stream(futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
+    let endless = StreamBody::new(pending::<Result<Frame<Bytes>, std::io::Error>>());
     let request =
         Request::post("/check").header(HOST, HERE).header(COOKIE, bench.operator()).header(ORIGIN, OURS);
     let request = request.header(CONTENT_TYPE, "text/plain").body(endless).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let answer = runtime.block_on(bench.router.clone().oneshot(request)).unwrap();
+    let answer = runtime.block_on(routes::answer(&bench.site, request));
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
@@ -558,7 +555,7 @@ fn scenarios_are_written_in_the_folder_alone_and_only_when_they_are_right() {
     assert!(editor.text.contains("Start the run") && editor.text.contains("devices: 10"), "{}", editor.text);
     assert!(save("mine.yaml", SCENARIO).text.contains("there is a file mine.yaml already"));
     let before = plimsoll_runner::resume::fingerprint("something else");
-    let form = [("name", "mine.yaml"), ("text", SCENARIO), ("before", &*before), ("is_there", "true")];
+    let form = [("name", "mine.yaml"), ("text", SCENARIO), ("before", &*before)];
     assert!(bench.post("/scenarios/save", &form).text.contains("has changed since"));
     // What is shown is what is saved, so what cannot be shown is not edited.
     bench.write("turned.yaml", &format!("# \u{202e}\n{SCENARIO}"));

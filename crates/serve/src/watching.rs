@@ -1,17 +1,14 @@
 //! Follows runs for those who look at them. One task reads what a run says of itself, however many look, and only while somebody does; the
 //! run itself knows nothing of it. A page that comes late, or again, gets what holds now.
 
+use crate::answer::{self, Answer};
 use crate::job_page::shown;
 use crate::jobs::{Job, JobId};
 use crate::site::Site;
-use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use plimsoll_report::plain;
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -40,7 +37,7 @@ pub struct Watching {
 
 /// Answers with the events of a run (server-sent events, HTML Living Standard 9.2): each has what is to be shown, and the last one says that
 /// it is over.
-pub fn events(site: &Arc<Site>, job: &Job, permit: OwnedSemaphorePermit) -> Response {
+pub fn events(site: &Arc<Site>, job: &Job, permit: OwnedSemaphorePermit) -> Answer {
     let news = follow(site, job);
     let stream = unfold((Next::Begin, news, permit), |(next, mut news, permit)| async move {
         let text = match next {
@@ -58,7 +55,7 @@ pub fn events(site: &Arc<Site>, job: &Job, permit: OwnedSemaphorePermit) -> Resp
                     let text = event("now", &view.markup);
                     if view.is_over {
                         let last = text + &event("over", "");
-                        return Some((Ok::<_, Infallible>(Bytes::from(last)), (Next::End, news, permit)));
+                        return Some((Ok(Bytes::from(last)), (Next::End, news, permit)));
                     }
                     text
                 }
@@ -66,8 +63,7 @@ pub fn events(site: &Arc<Site>, job: &Job, permit: OwnedSemaphorePermit) -> Resp
         };
         Some((Ok(Bytes::from(text)), (Next::News, news, permit)))
     });
-    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
-    (headers, Body::from_stream(stream)).into_response()
+    answer::stream("text/event-stream", stream)
 }
 
 /// Where a stream is.
