@@ -23,10 +23,7 @@ pub fn text(kind: &'static str, text: impl Into<Bytes>) -> Answer {
 }
 
 /// Pieces of that type, as they come.
-pub fn stream(
-    kind: &'static str,
-    pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
-) -> Answer {
+pub fn stream(kind: &'static str, pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Answer {
     with_type(kind, Response::new(StreamBody::new(pieces.map_ok(Frame::data)).boxed_unsync()))
 }
 

@@ -170,7 +170,8 @@ fn outcome(summary: &Summary) -> Outcome {
 impl Wanted {
     /// What a query asks for.
     pub fn of(query: &Fields) -> Wanted {
-        let [text, verdict, from, to] = ["text", "verdict", "from", "to"].map(|name| query.get(name).to_owned());
+        let [text, verdict, from, to] =
+            ["text", "verdict", "from", "to"].map(|name| query.get(name).to_owned());
         Wanted { text, verdict, from, to, page: query.get("page").parse().unwrap_or_default() }
     }
 

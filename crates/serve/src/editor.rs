@@ -97,7 +97,16 @@ pub async fn save(site: &Arc<Site>, role: Role, written: &Fields) -> Answer {
     let Some(name) = FileName::parse(written.get("name")) else {
         let problem =
             "a name has letters, digits, dots, hyphens and underscores, and ends in .yaml".to_owned();
-        return shown(site, role, StatusCode::BAD_REQUEST, written.get("name").to_owned(), text, before, Some(problem)).await;
+        return shown(
+            site,
+            role,
+            StatusCode::BAD_REQUEST,
+            written.get("name").to_owned(),
+            text,
+            before,
+            Some(problem),
+        )
+        .await;
     };
     let own = Arc::clone(site);
     let (file, content, known) = (name.clone(), text.clone(), before.clone());

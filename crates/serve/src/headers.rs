@@ -2,7 +2,10 @@
 //! may show a page or read from it.
 
 use crate::answer::Answer;
-use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS, HeaderName, HeaderValue};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
 
 /// What a page may do.
 const PAGE: HeaderValue = HeaderValue::from_static(

@@ -6,7 +6,8 @@ use crate::gate::{Admitted, admit};
 use crate::site::Site;
 use crate::tokens::Role;
 use crate::{
-    assets, checking, comparison_page, downloads, editor, error_page, headers, job_page, library, run_page, runs_page,
+    assets, checking, comparison_page, downloads, editor, error_page, headers, job_page, library, run_page,
+    runs_page,
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -27,7 +28,8 @@ where
     B: Body<Data: Send, Error: Into<BodyError>>,
 {
     let answer = match admit(site, request.method(), request.uri(), request.headers()) {
-        Admitted::As(role) => match tokio::time::timeout(site.patience, answer_to(site, role, request)).await {
+        Admitted::As(role) => match tokio::time::timeout(site.patience, answer_to(site, role, request)).await
+        {
             Ok(answer) => answer,
             Err(_) => error_page::of(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -98,9 +100,13 @@ where
 {
     match Limited::new(body, LARGEST_BODY).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(error_page::of(StatusCode::PAYLOAD_TOO_LARGE, "The request is too large.", "Shorten what you send."))
+        Err(error) if error.is::<LengthLimitError>() => Err(error_page::of(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "The request is too large.",
+            "Shorten what you send.",
+        )),
+        Err(_) => {
+            Err(error_page::of(StatusCode::BAD_REQUEST, "The request did not come whole.", "Try again."))
         }
-        Err(_) => Err(error_page::of(StatusCode::BAD_REQUEST, "The request did not come whole.", "Try again.")),
     }
 }

@@ -9,7 +9,8 @@ use futures_util::stream::pending;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use hyper::header::{
-    AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE, X_FRAME_OPTIONS,
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE,
+    X_FRAME_OPTIONS,
 };
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use plimsoll_model::Nanos;
@@ -513,6 +514,27 @@ fn bodies_are_bounded() {
         StatusCode::PAYLOAD_TOO_LARGE
     );
     assert!(!bench.folder.path().join("a.yaml").exists());
+}
+
+#[test]
+fn what_is_not_there_and_what_is_not_done_is_said() {
+    let bench = Bench::new();
+    let status = |method: Method, path: &str| bench.ask(method, path, &bench.own_form(&bench.operator()), "").status;
+    assert_eq!(status(Method::PUT, "/"), StatusCode::METHOD_NOT_ALLOWED);
+    for (method, path) in [
+        (Method::POST, "/"),
+        (Method::POST, "/runs/3vk1a81x"),
+        (Method::GET, "/jobs"),
+        (Method::GET, "//"),
+        (Method::GET, "/profiles/none"),
+        (Method::GET, "/assets/..%2fCargo.toml"),
+        (Method::GET, "/scenarios/new?example=none"),
+    ] {
+        assert_eq!(status(method, path), StatusCode::NOT_FOUND, "{path}");
+    }
+    let script = bench.get("/assets/page.js");
+    assert_eq!(script.headers[CONTENT_TYPE], "text/javascript; charset=utf-8");
+    assert!(script.text.contains("EventSource") && script.headers["cache-control"] == "private, max-age=300");
 }
 
 /// A body that never comes to its end.
