@@ -519,7 +519,8 @@ fn bodies_are_bounded() {
 #[test]
 fn what_is_not_there_and_what_is_not_done_is_said() {
     let bench = Bench::new();
-    let status = |method: Method, path: &str| bench.ask(method, path, &bench.own_form(&bench.operator()), "").status;
+    let status =
+        |method: Method, path: &str| bench.ask(method, path, &bench.own_form(&bench.operator()), "").status;
     assert_eq!(status(Method::PUT, "/"), StatusCode::METHOD_NOT_ALLOWED);
     for (method, path) in [
         (Method::POST, "/"),
@@ -597,7 +598,7 @@ fn scenarios_are_written_in_the_folder_alone_and_only_when_they_are_right() {
 
 /// A profile whose component has a path that a scenario can set.
 const PROFILE: &str = "name: own\ntitle: A profile of the folder\nvariables: { place: data, wait: \"1\" }\n\
-    components:\n  - name: server\n    command: [sleep, \"{wait}\", \"{place}/log\"]\n    mqtt_port: main\n";
+    components:\n  - name: server\n    command: [sleep, \"{wait}\", \"{place}/log\", \"{port:main}\"]\n    mqtt_port: main\n";
 
 #[test]
 fn no_scenario_from_the_page_starts_other_programs_or_writes_elsewhere() {
