@@ -3,6 +3,7 @@
 use crate::answer::Answer;
 use crate::fields::Fields;
 use crate::gate::{Admitted, admit};
+use crate::run_page::Extent;
 use crate::site::Site;
 use crate::tokens::Role;
 use crate::{
@@ -66,7 +67,8 @@ async fn read(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields) -> An
     match path {
         [""] => runs_page::list(site, role, query).await,
         ["runs", run] => run_page::run(site, role, run).await,
-        ["runs", run, "report"] => run_page::report(site, run).await,
+        ["runs", run, "report"] => run_page::report(site, run, Extent::Whole).await,
+        ["runs", run, "report", "below"] => run_page::report(site, run, Extent::BelowHeader).await,
         ["runs", run, "downloads", name] => downloads::download(site, run, name).await,
         ["compare"] => comparison_page::compare(role, query),
         ["compare", "report"] => comparison_page::report(site, query).await,

@@ -36,14 +36,26 @@ pub async fn run(site: &Arc<Site>, role: Role, run: &str) -> Answer {
     }
 }
 
+/// How much of a report is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// What stands below its head, which the page shows itself.
+    BelowHeader,
+}
+
 /// Answers with the report of a run, as a document that reaches nothing else.
-pub async fn report(site: &Arc<Site>, run: &str) -> Answer {
+pub async fn report(site: &Arc<Site>, run: &str, extent: Extent) -> Answer {
     let Some(id) = RunId::parse(run) else { return error_page::not_found(NO_RUN) };
     let own = Arc::clone(site);
     let rendered = site.permits.work(move || {
         let Told { record, summary } = own.archive.run(id)?;
         let series = own.archive.series(&record)?;
-        Ok::<_, StoreError>(report_html::render_in_series(&record, &summary, &series))
+        Ok::<_, StoreError>(match extent {
+            Extent::Whole => report_html::render_in_series(&record, &summary, &series),
+            Extent::BelowHeader => report_html::render_below_header(&record, &summary, &series),
+        })
     });
     match rendered.await {
         Ok(Ok(text)) => headers::sandbox(answer::text(HTML, text)),
@@ -64,7 +76,6 @@ fn body(told: &Told, job: Option<&str>) -> Markup {
                 a href={ "/runs/" (record.id) "/downloads/" (download.name) } download { (download.title) }
             }
         }
-        // Behind the verdict, which stands above.
-        iframe.report title={ "Report of run " (record.id) } src={ (report) "#objectives" } sandbox="allow-scripts allow-downloads" {}
+        iframe.report title={ "Report of run " (record.id) } src={ (report) "/below" } sandbox="allow-scripts allow-downloads" {}
     }
 }
