@@ -78,10 +78,19 @@ pub fn own_identity() -> Option<String> {
     identity(&Process::myself().ok()?)
 }
 
+/// The same of another process, by its number; `None` where there is none, or it has ended.
+pub fn identity_of(process: u32) -> Option<String> {
+    identity(&Process::new(i32::try_from(process).ok()?).ok()?)
+}
+
+/// The number of a process that has that identity.
+pub fn number_in(identity: &str) -> Option<i32> {
+    identity.split('/').nth(1).and_then(|number| number.parse().ok())
+}
+
 /// Whether that process runs on this host, as far as can be seen from here: one in another container cannot.
 pub fn is_alive(process: &str) -> bool {
-    let number = process.split('/').nth(1).and_then(|number| number.parse().ok());
-    let found = number.and_then(|number| Process::new(number).ok());
+    let found = number_in(process).and_then(|number| Process::new(number).ok());
     found.and_then(|found| identity(&found)).is_some_and(|found| found == process)
 }
 
@@ -217,8 +226,9 @@ mod tests {
         assert!(is_alive(&own));
         assert!(!is_alive(&format!("{own}1")) && !is_alive("") && !is_alive("boot/1/2"));
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let its = identity(&Process::new(child.id() as i32).unwrap()).unwrap();
+        let its = identity_of(child.id()).unwrap();
         assert!(is_alive(&its));
+        assert_eq!(number_in(&its), Some(child.id() as i32));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!is_alive(&its));

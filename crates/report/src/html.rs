@@ -46,7 +46,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::record::RunRecord;
 
-const STYLE: &str = include_str!("../assets/report.css");
+/// The style sheet of all pages.
+pub const STYLE: &str = include_str!("../assets/report.css");
 
 /// Forbids the page to load anything, so that the file shows the same offline, and so that no text of a scenario or
 /// of a platform can make it fetch something.
@@ -71,7 +72,17 @@ pub fn render(record: &RunRecord, summary: &Summary) -> String {
 
 /// The same for a run of a schedule, with all its runs so far by the time of day.
 pub fn render_in_series(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> String {
-    plain::page(page(record, summary, series).into_string())
+    plain::page(page(record, summary, series, html! { (verdict::header(record, summary)) }).into_string())
+}
+
+/// The same without its head, which [`verdict_header`] gives alone: for a page that shows both.
+pub fn render_below_header(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> String {
+    plain::page(page(record, summary, series, html! {}).into_string())
+}
+
+/// The head of a report alone: the verdict, and what it rests on. It needs no style but that of [`STYLE`].
+pub fn verdict_header(record: &RunRecord, summary: &Summary) -> Markup {
+    verdict::header(record, summary)
 }
 
 /// The head of a page that needs nothing but itself.
@@ -88,7 +99,7 @@ pub(crate) fn head(title: &str) -> Markup {
     }
 }
 
-fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> Markup {
+fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence], header: Markup) -> Markup {
     let mut sections = sections(record, summary);
     if !series.is_empty() {
         let body = time_of_day::body(series);
@@ -99,7 +110,7 @@ fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> Markup 
         html lang="en" {
             (head(&format!("{} \u{b7} {} \u{b7} Plimsoll", record.name, summary.verdict_word())))
             body {
-                (verdict::header(record, summary))
+                (header)
                 (columns(&sections))
                 footer { "Plimsoll " (record.provenance.plimsoll) " \u{b7} run " (record.id) }
                 (chart::script())

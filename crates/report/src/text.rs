@@ -60,7 +60,7 @@ pub fn count(number: f64) -> String {
 }
 
 /// A text with a capital at its beginning.
-pub(crate) fn capitalised(text: &str) -> String {
+pub fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

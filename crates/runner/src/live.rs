@@ -1,12 +1,17 @@
 //! What a run measures, for programs that watch it: kept up to date as it is recorded, served as OpenMetrics
-//! (`run --metrics`), and sent to a Prometheus remote write or an OTLP receiver. The verdict rests on what is stored.
+//! (`run --metrics`), sent to a Prometheus remote write or an OTLP receiver, and kept in a file (`run --now`). The verdict rests on what
+//! is stored.
 
 mod endpoint;
 mod families;
+mod now;
+mod now_file;
 mod otlp;
 mod push;
 
 pub use endpoint::Endpoint;
+pub use now::{Board, ComponentNow, CountsNow, EndedLevel, Followed, LevelNow, Now};
+pub use now_file::NowFile;
 pub use push::{Protocol, Push};
 
 use plimsoll_codec::openmetrics::Family;
@@ -89,6 +94,11 @@ impl Live {
     /// Takes in how a level was judged.
     pub fn level_ended(&self, number: u16, ended: Ended) {
         self.state().ended.insert(number, ended);
+    }
+
+    /// Adds what was measured to what a run has reported of its progress.
+    fn add_to(&self, now: &mut Now) {
+        self.state().add_to(now);
     }
 
     /// All metrics as they are now.

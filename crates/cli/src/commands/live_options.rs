@@ -1,10 +1,11 @@
 //! Options that show a run to other programs while it goes on.
 
 use crate::failure::Failure;
-use crate::output::complain;
+use crate::output::{complain, file};
 use clap::Args;
-use plimsoll_runner::live::{Endpoint, Live, Protocol, Push};
+use plimsoll_runner::live::{Endpoint, Followed, Live, NowFile, Protocol, Push};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// To whom a run is shown.
@@ -20,6 +21,9 @@ pub struct LiveOptions {
     /// Send the metrics to an OTLP receiver every 5 s, as JSON: http://HOST:4318/v1/metrics
     #[arg(long, value_name = "URL", value_parser = url, help_heading = HEADING)]
     otlp: Option<String>,
+    /// Keep what the run does now in this file as JSON, written twice a second
+    #[arg(long, value_name = "FILE", value_parser = file(), help_heading = HEADING)]
+    now: Option<PathBuf>,
 }
 
 const HEADING: &str = "Metrics while the run goes on";
@@ -40,6 +44,11 @@ fn host(url: &str) -> &str {
 }
 
 impl LiveOptions {
+    /// The file that is written meanwhile.
+    pub fn file(&self) -> Option<&Path> {
+        self.now.as_deref()
+    }
+
     /// Begins to show what runs will measure.
     pub fn begin(&self) -> Result<Watched, Failure> {
         let undoable = |what: String, error: std::io::Error| Failure::Undoable(format!("{what}: {error}"));
@@ -57,8 +66,12 @@ impl LiveOptions {
                 .map_err(|error| undoable(format!("cannot send metrics to {}", host(url)), error))?;
             pushes.push((host(url).to_owned(), push));
         }
-        let live = (endpoint.is_some() || !pushes.is_empty()).then_some(live);
-        Ok(Watched { live, _endpoint: endpoint, pushes })
+        let now = self.now.as_ref().map(|path| {
+            NowFile::begin(path, Arc::clone(&live)).map_err(|error| Failure::unwritable(path, &error))
+        });
+        let now = now.transpose()?;
+        let live = (endpoint.is_some() || !pushes.is_empty() || now.is_some()).then_some(live);
+        Ok(Watched { live, _endpoint: endpoint, pushes, now })
     }
 }
 
@@ -68,9 +81,15 @@ pub struct Watched {
     _endpoint: Option<Endpoint>,
     /// Each with the host of its receiver.
     pushes: Vec<(String, Push)>,
+    now: Option<NowFile>,
 }
 
 impl Watched {
+    /// Progress that is shown to programs, too.
+    pub fn follow<P>(&self, progress: P) -> Followed<P> {
+        Followed::new(progress, self.now.as_ref().map(NowFile::board))
+    }
+
     /// What a run keeps up to date; `None` where nobody watches.
     pub fn live(&self) -> Option<Arc<Live>> {
         self.live.clone()
@@ -78,6 +97,9 @@ impl Watched {
 
     /// Sends the last figures, and complains of receivers that did not take them.
     pub fn finish(self) {
+        if let Some(now) = self.now {
+            now.finish();
+        }
         for (host, push) in self.pushes {
             if let Err(reason) = push.finish() {
                 complain(&format!("{host} did not take the metrics: {reason}"));

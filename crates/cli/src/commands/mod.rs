@@ -9,6 +9,7 @@ mod city;
 mod compare;
 mod completions;
 mod deploy;
+mod detach_options;
 mod dissect;
 mod doctor;
 mod documents;
@@ -31,6 +32,7 @@ mod relay;
 mod report;
 mod run;
 mod runs;
+mod serve;
 mod show;
 mod station;
 mod stored;
@@ -53,6 +55,7 @@ pub enum Command {
     Runs(runs::Runs),
     Show(show::Show),
     Compare(compare::Compare),
+    Serve(serve::Serve),
     Sweep(sweep::Sweep),
     Plan(plan::Plan),
     Worker(worker::Worker),
@@ -88,6 +91,7 @@ impl Command {
             Command::Runs(command) => command.perform(),
             Command::Show(command) => command.perform(),
             Command::Compare(command) => command.perform(),
+            Command::Serve(command) => command.perform(),
             Command::Sweep(command) => command.perform(),
             Command::Plan(command) => command.perform(),
             Command::Worker(command) => command.perform(),

@@ -2,7 +2,7 @@
 
 mod held_out;
 
-use super::stored::{StoreOption, observed};
+use super::stored::StoreOption;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::{complain, say};
@@ -16,6 +16,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::objective::Objective;
 use plimsoll_model::record::RunRecord;
 use plimsoll_report::capacity_plan as render;
+use plimsoll_runner::stored::observed;
 use plimsoll_store::{RunReader, keep_plan_checks};
 use std::collections::BTreeMap;
 

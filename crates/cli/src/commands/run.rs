@@ -1,5 +1,6 @@
 //! `plimsoll run`: brings the platform up, loads it, measures, stores, prints, writes the report.
 
+use super::detach_options::DetachOptions;
 use super::live_options::LiveOptions;
 use super::load_options::{LoadOptions, WITHOUT_FILE};
 use super::nats_options::NatsOptions;
@@ -17,6 +18,7 @@ use plimsoll_report::series::{self, Occurrence};
 use plimsoll_report::terminal::Detail;
 use plimsoll_report::{github, html, json, junit, terminal};
 use plimsoll_runner::fleet::{GATHERING, Place, Wanted};
+use plimsoll_runner::live::Followed;
 use plimsoll_runner::resume::Resume;
 use plimsoll_runner::series::{SeriesEvents, run_series};
 use plimsoll_runner::takeover::run_with_who_is_there;
@@ -131,6 +133,8 @@ pub struct RunOptions {
     #[command(flatten)]
     live: LiveOptions,
     #[command(flatten)]
+    detach: DetachOptions,
+    #[command(flatten)]
     amount: Amount,
 }
 
@@ -198,6 +202,7 @@ impl Why {
 
 impl RunOptions {
     fn perform(self, resume: Option<&str>) -> Result<u8, Failure> {
+        let _lock = self.detach.begin()?;
         let mut plan = self.load.plan()?;
         if self.capture && plan.record.capture.is_none() {
             plan = self.load.with("record.capture.limit=1024MiB").plan()?;
@@ -211,6 +216,7 @@ impl RunOptions {
             ("--summary-json", self.summary_json.as_deref()),
             ("--report", report.as_deref()),
             ("--junit", self.junit.as_deref()),
+            ("--now", self.live.file()),
         ];
         outputs::check(Some(&self.store.store), &self.load.files_read(), &written)?;
         if let Some(schedule) = &plan.schedule {
@@ -218,7 +224,7 @@ impl RunOptions {
         }
         let workers = self.workers(&plan)?;
         let watched = self.live.begin()?;
-        let progress = &mut TerminalProgress::new(self.amount.quiet);
+        let progress = &mut watched.follow(TerminalProgress::new(self.amount.quiet));
         let resume = resume.map(Arc::new);
         let repeats = self.load.repeats(&plan);
         let options =
@@ -272,7 +278,7 @@ impl RunOptions {
         let inputs = self.load.inputs();
         let repeats = self.load.repeats(plan);
         let options = Options { live: watched.live(), inputs, workers, repeats, ..options(&self.store)? };
-        let progress = TerminalProgress::new(self.amount.quiet);
+        let progress = watched.follow(TerminalProgress::new(self.amount.quiet));
         let mut told = ToldSeries { command: self, progress, occurrences: Vec::new(), are_written: true };
         let worst = run_series(plan, schedule, &options, &mut told);
         watched.finish();
@@ -351,7 +357,7 @@ const fn code(verdict: u8, is_written: bool) -> u8 {
 /// Tells of the runs of a schedule.
 struct ToldSeries<'a> {
     command: &'a RunOptions,
-    progress: TerminalProgress,
+    progress: Followed<TerminalProgress>,
     occurrences: Vec<Occurrence>,
     /// Whether each file was written that the command line names.
     are_written: bool,

@@ -1,6 +1,6 @@
 //! `plimsoll runs`: what is in the run store.
 
-use super::stored::{StoreOption, observed};
+use super::stored::StoreOption;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
@@ -9,6 +9,7 @@ use clap::builder::PossibleValuesParser;
 use plimsoll_model::Verdict;
 use plimsoll_observe::process::is_alive;
 use plimsoll_report::listing::{self, Listed};
+use plimsoll_runner::stored::observed;
 use plimsoll_store::{RunListing, RunReader, StoreError, close_killed};
 
 /// Lists the stored runs, the newest last: how each ended, and its load line

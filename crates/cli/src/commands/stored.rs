@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use clap::Args;
 use plimsoll_model::record::RunRecord;
-use plimsoll_observe::process::is_alive;
 use plimsoll_report::series::Occurrence;
+use plimsoll_runner::stored::{observed, series};
 use plimsoll_store::RunReader;
 use std::path::{Path, PathBuf};
 
@@ -27,12 +27,6 @@ pub struct StoredRun {
     store: StoreOption,
 }
 
-/// A run as it was stored, with whether it still goes on.
-pub fn observed(mut record: RunRecord) -> RunRecord {
-    record.goes_on = record.end.is_none() && record.provenance.process.as_deref().is_some_and(is_alive);
-    record
-}
-
 impl StoredRun {
     /// Reads it.
     pub fn read(&self) -> Result<RunRecord, Failure> {
@@ -41,18 +35,8 @@ impl StoredRun {
 
     /// All runs of the schedule that a run belongs to, in the order of time; none where it belongs to none.
     pub fn series(&self, record: &RunRecord) -> Result<Vec<Occurrence>, Failure> {
-        let reader = self.open()?;
-        let first = record.provenance.series.as_ref().unwrap_or(&record.id);
-        let listed = reader.runs()?;
-        if !listed.iter().any(|run| run.series.as_ref() == Some(first)) {
-            return Ok(Vec::new());
-        }
-        let mut runs = Vec::new();
-        for run in listed.iter().filter(|run| run.id == *first || run.series.as_ref() == Some(first)) {
-            let summary = plimsoll_analysis::summarize(&reader.run_of_id(&run.id)?);
-            runs.push(Occurrence { started: run.started.clone(), summary });
-        }
-        Ok(runs)
+        let runs = series(&self.open()?, record)?;
+        Ok(runs.into_iter().map(|(started, summary)| Occurrence { started, summary }).collect())
     }
 
     /// The store that holds it.

@@ -225,6 +225,11 @@ impl Started {
         read(&self.errors)
     }
 
+    /// What it has printed so far to standard output.
+    pub fn printed_so_far(&self) -> String {
+        read(&self.output)
+    }
+
     /// Waits until a capture says that it misses no packet any more: its file is there before that.
     pub fn await_capture(&self) {
         while !self.told_so_far().contains("capturing") {

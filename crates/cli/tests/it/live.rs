@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -93,6 +94,33 @@ fn metrics_are_served_while_the_run_goes_on_and_end_with_it() {
     assert!(sent >= count(run.level(0), "sent") as f64, "{last}");
     assert!(value(&last, "plimsoll_publish_time_seconds_count") > 0.0);
     assert!(last.contains(&format!("run=\"{}\"", run.summary["run"].as_str().unwrap())), "{last}");
+}
+
+#[test]
+fn a_file_says_what_the_run_does_now_and_that_it_is_over() {
+    let bench = Bench::beside_others();
+    let read = || {
+        let text = std::fs::read(bench.path("now.json")).unwrap_or_default();
+        serde_json::from_slice::<Value>(&text).unwrap_or_default()
+    };
+    let run = bench.start(bench.run_command(SCENARIO).args(["--now", "now.json"]));
+    let begun = Instant::now();
+    while read()["level"]["number"] != 1 {
+        assert!(begun.elapsed() < Duration::from_secs(40), "{}", read());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(read()["process"].is_string() && read()["is_over"] == false, "{}", read());
+    let run = run.finish().judged();
+    let now = read();
+    assert_eq!((&now["is_over"], &now["run"]), (&Value::from(true), &run.summary["run"]), "{now}");
+    assert!(now["counts"]["sent"].as_u64() >= Some(count(run.level(0), "sent")), "{now}");
+    let ended = now["ended"].as_array().unwrap();
+    assert_eq!(ended.len(), run.levels().len(), "{now}");
+    assert_eq!(ended[0]["verdict"], run.level(0)["verdict"]);
+    let mode = std::fs::metadata(bench.path("now.json")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let same = ["run", "scenario.yaml", "--now", "scenario.yaml"];
+    bench.call(same).exits(104).says("same file");
 }
 
 #[test]

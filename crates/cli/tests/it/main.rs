@@ -81,6 +81,7 @@ mod scaling;
 mod schedule;
 mod scripted_broker;
 mod search;
+mod serve;
 mod sessions;
 mod sizes;
 mod slowing;

@@ -1,0 +1,234 @@
+//! What the run store holds, as the page shows it. Verdicts are those of the analysis; those of runs that ended are kept, since they do
+//! not change.
+
+use crate::fields::Fields;
+use plimsoll_analysis::summarize;
+use plimsoll_analysis::summary::Summary;
+use plimsoll_model::RunId;
+use plimsoll_model::record::RunRecord;
+use plimsoll_report::series::Occurrence;
+use plimsoll_report::terminal::load_line;
+use plimsoll_runner::stored::{observed, series};
+use plimsoll_store::{RunListing, RunReader, StoreError};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Runs on a page of the list.
+pub const PER_PAGE: usize = 50;
+
+/// The store.
+pub struct Archive {
+    store: PathBuf,
+    /// What runs that ended came to, by their ids.
+    known: Mutex<HashMap<String, Outcome>>,
+}
+
+/// A run in the list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its id.
+    pub id: String,
+    /// The scenario's name.
+    pub name: String,
+    /// Wall-clock begin, RFC 3339.
+    pub started: String,
+    /// Levels begun.
+    pub levels: u32,
+    /// What it came to.
+    pub outcome: Outcome,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Its verdict by its name in the summary; `unreadable` where the run cannot be read.
+    pub verdict: &'static str,
+    /// The verdict for people.
+    pub word: &'static str,
+    /// Its load line for people.
+    pub load_line: Option<String>,
+}
+
+/// Which runs are asked for. All that is empty asks for nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// A text that the name holds, or that the id begins with.
+    pub text: String,
+    /// A verdict, by its name in the summary.
+    pub verdict: String,
+    /// The first day, `2026-11-30`.
+    pub from: String,
+    /// The last day.
+    pub to: String,
+    /// The page of the list, from 0 for the newest runs.
+    pub page: usize,
+}
+
+/// A page of the list, the newest first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listed {
+    /// The runs.
+    pub rows: Vec<Row>,
+    /// How many there are on all pages.
+    pub all: usize,
+}
+
+/// A run with what it came to.
+pub struct Told {
+    /// Everything that was recorded.
+    pub record: RunRecord,
+    /// What it means.
+    pub summary: Summary,
+}
+
+impl Archive {
+    /// Of that store, which need not be there yet.
+    pub fn new(store: PathBuf) -> Archive {
+        Archive { store, known: Mutex::default() }
+    }
+
+    /// Where the store is.
+    pub fn store(&self) -> &Path {
+        &self.store
+    }
+
+    /// A page of the runs that are asked for.
+    ///
+    /// # Errors
+    /// The store cannot be read. A store that is not there yet has no runs.
+    pub fn list(&self, wanted: &Wanted) -> Result<Listed, StoreError> {
+        let reader = match RunReader::open(&self.store) {
+            Ok(reader) => reader,
+            Err(StoreError::NoRuns { .. }) => return Ok(Listed::default()),
+            Err(error) => return Err(error),
+        };
+        let mut runs: Vec<RunListing> = reader.runs()?.into_iter().filter(|run| wanted.fits(run)).collect();
+        runs.reverse();
+        let row = |run: &RunListing| Row {
+            id: run.id.clone(),
+            name: run.name.clone(),
+            started: run.started.clone(),
+            levels: run.levels,
+            outcome: self.outcome(&reader, run),
+        };
+        let first = wanted.page.saturating_mul(PER_PAGE);
+        if wanted.verdict.is_empty() {
+            // Without a look at the others.
+            let rows = runs.iter().skip(first).take(PER_PAGE).map(row).collect();
+            return Ok(Listed { rows, all: runs.len() });
+        }
+        let rows: Vec<Row> =
+            runs.iter().map(row).filter(|row| row.outcome.verdict == wanted.verdict).collect();
+        let all = rows.len();
+        Ok(Listed { rows: rows.into_iter().skip(first).take(PER_PAGE).collect(), all })
+    }
+
+    /// A run by its whole id.
+    ///
+    /// # Errors
+    /// There is none, or the store cannot be read.
+    pub fn run(&self, id: RunId) -> Result<Told, StoreError> {
+        let record = observed(RunReader::open(&self.store)?.run_of_id(&id.to_string())?);
+        let summary = summarize(&record);
+        Ok(Told { record, summary })
+    }
+
+    /// All runs of the schedule that a run belongs to; none where it belongs to none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn series(&self, record: &RunRecord) -> Result<Vec<Occurrence>, StoreError> {
+        let runs = series(&RunReader::open(&self.store)?, record)?;
+        Ok(runs.into_iter().map(|(started, summary)| Occurrence { started, summary }).collect())
+    }
+
+    fn outcome(&self, reader: &RunReader, run: &RunListing) -> Outcome {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(outcome) = known().get(&run.id) {
+            return outcome.clone();
+        }
+        let outcome = match reader.run_of_id(&run.id).map(observed) {
+            Ok(record) => outcome(&summarize(&record)),
+            Err(_) => Outcome { verdict: "unreadable", word: "unreadable", load_line: None },
+        };
+        if run.end.is_some() {
+            known().insert(run.id.clone(), outcome.clone());
+        }
+        outcome
+    }
+}
+
+fn outcome(summary: &Summary) -> Outcome {
+    let line = summary.load_line.as_ref().map(|line| {
+        let least = if line.at_least { "at least " } else { "" };
+        format!("{least}{}", load_line(line))
+    });
+    Outcome { verdict: summary.verdict.name(), word: summary.verdict_word(), load_line: line }
+}
+
+impl Wanted {
+    /// What a query asks for.
+    pub fn of(query: &Fields) -> Wanted {
+        let [text, verdict, from, to] =
+            ["text", "verdict", "from", "to"].map(|name| query.get(name).to_owned());
+        Wanted { text, verdict, from, to, page: query.get("page").parse().unwrap_or_default() }
+    }
+
+    fn fits(&self, run: &RunListing) -> bool {
+        let text = self.text.trim();
+        let named = text.is_empty() || run.name.contains(text) || run.id.starts_with(text);
+        // Days of RFC 3339 in UTC are ordered as texts are.
+        let day = run.started.get(..10).unwrap_or_default();
+        let since = self.from.is_empty() || day >= self.from.as_str();
+        let until = self.to.is_empty() || day <= self.to.as_str();
+        named && since && until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(id: &str, name: &str, started: &str) -> RunListing {
+        RunListing {
+            id: id.into(),
+            name: name.into(),
+            started: started.into(),
+            end: None,
+            series: None,
+            process: None,
+            levels: 1,
+        }
+    }
+
+    #[test]
+    fn runs_are_found_by_name_id_and_day() {
+        let of = run("3vk1a81x", "city-night", "2026-11-30T11:00:00Z");
+        let wanted = |text: &str, from: &str, to: &str| Wanted {
+            text: text.into(),
+            from: from.into(),
+            to: to.into(),
+            ..Wanted::default()
+        };
+        for (text, from, to, fits) in [
+            ("", "", "", true),
+            (" night ", "", "", true),
+            ("3vk1", "", "", true),
+            ("vk1a", "", "", false),
+            ("day", "", "", false),
+            ("", "2026-11-30", "2026-11-30", true),
+            ("", "2026-12-01", "", false),
+            ("", "", "2026-11-29", false),
+        ] {
+            assert_eq!(wanted(text, from, to).fits(&of), fits, "{text} {from} {to}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_is_not_there_yet_has_no_runs() {
+        let archive = Archive::new("/nowhere/plimsoll.db".into());
+        assert_eq!(archive.list(&Wanted::default()).unwrap(), Listed::default());
+        assert!(archive.run(RunId::from_bits(1)).is_err());
+    }
+}

@@ -1,0 +1,166 @@
+//! What `plimsoll check` says of a scenario, while it is written: what is wrong and at which line, or what would happen.
+
+use crate::answer::{self, Answer, HTML};
+use crate::commands_policy::{programs, refusal};
+use crate::error_page;
+use crate::folder::{FileName, LARGEST};
+use crate::site::Site;
+use hyper::StatusCode;
+use maud::{Markup, html};
+use plimsoll_observe::limits::Limits;
+use plimsoll_report::plain;
+use plimsoll_runner::preflight::{Demand, HostCheck, Severity, examine};
+use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::{Diagnostic, Diagnostics, Environment, SourceFile, matrix};
+use std::sync::Arc;
+
+/// Diagnostics that are shown before the rest is only counted.
+const SHOWN: usize = 50;
+/// What a scenario is called that has no name yet.
+const NAMELESS: &str = "scenario.yaml";
+
+/// What came of a check.
+pub enum Checked {
+    /// Something is wrong.
+    Wrong(Vec<Finding>),
+    /// It is right; what would happen.
+    Right(Box<Prospect>),
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The line of the scenario, from 1; `None` where it is about no line of it.
+    pub line: Option<usize>,
+    /// What is wrong, as `plimsoll check` prints it.
+    pub text: String,
+}
+
+/// What a run would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prospect {
+    name: String,
+    facts: Vec<(String, String)>,
+    programs: Vec<String>,
+    host: Vec<HostCheck>,
+    /// Why the page does not start it; `None` where it does.
+    pub refusal: Option<String>,
+}
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// The text and the files that it names: quick enough for each key that is pressed.
+    Text,
+    /// Also whether this host can do it, for which names of hosts are looked up.
+    Host,
+}
+
+/// Answers with what a check of the text says, as a part of a page.
+pub async fn answer(site: &Arc<Site>, name: &str, text: &[u8]) -> Answer {
+    let refused = |status, what, remedy| error_page::of(status, what, remedy);
+    if text.len() > LARGEST {
+        return refused(StatusCode::PAYLOAD_TOO_LARGE, "The scenario is too large.", "Shorten it.");
+    }
+    let Ok(text) = String::from_utf8(text.to_vec()) else {
+        return refused(StatusCode::BAD_REQUEST, "The scenario is no UTF-8.", "Write it as UTF-8.");
+    };
+    let own = Arc::clone(site);
+    let name = FileName::parse(name).map_or_else(|| NAMELESS.to_owned(), |name| name.to_string());
+    let checked = site.permits.work(move || check(&own, (&name, &text), false, Look::Text)).await;
+    match checked {
+        Ok(checked) => answer::text(HTML, plain::page(checked.shown().into_string())),
+        Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked.", "Try again."),
+    }
+}
+
+/// Checks the text of a scenario of that name, or its quick form.
+pub fn check(site: &Site, (name, text): (&str, &str), quick: bool, look: Look) -> Checked {
+    match plan(site, name, text, quick) {
+        Ok(plan) => Checked::Right(Box::new(Prospect {
+            name: plan.name.clone(),
+            facts: plan.facts().into_iter().map(|(label, text)| (label.to_owned(), text)).collect(),
+            programs: programs(&plan),
+            host: if look == Look::Host { host(&plan) } else { Vec::new() },
+            refusal: refusal(&plan, &site.folder, site.allow_commands),
+        })),
+        Err(findings) => Checked::Wrong(findings),
+    }
+}
+
+/// The plan of a scenario that is one run.
+fn plan(site: &Site, name: &str, text: &str, quick: bool) -> Result<Plan, Vec<Finding>> {
+    let file = |path: &str| site.folder.named(path);
+    let variable = |name: &str| site.variables.get(name);
+    let environment = Environment { profile: &file, variable: &variable };
+    let source = SourceFile { name: name.to_owned(), text: text.to_owned() };
+    let read = matrix(&source, quick, &[], &environment).and_then(|matrix| matrix.one());
+    let plan = read.map_err(|wrong| findings(name, &wrong))?;
+    let of_host = |text: String| vec![Finding { line: None, text: format!("error: {text}") }];
+    plimsoll_runner::check_certificates(&plan).map_err(of_host)?;
+    plimsoll_runner::check_commands(&plan).map_err(of_host)?;
+    plimsoll_runner::check_faults(&plan).map_err(of_host)?;
+    Ok(plan)
+}
+
+fn findings(name: &str, wrong: &Diagnostics) -> Vec<Finding> {
+    let finding = |one: &Diagnostic| {
+        let place = one.span.place();
+        // A diagnostic may be about a profile, whose lines are not those of the text.
+        let is_here = place.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
+        Finding { line: one.span.line_number().filter(|_| is_here), text: one.to_string() }
+    };
+    let mut found: Vec<Finding> = wrong.0.iter().take(SHOWN).map(finding).collect();
+    if wrong.0.len() > SHOWN {
+        found.push(Finding { line: None, text: format!("and {} more errors", wrong.0.len() - SHOWN) });
+    }
+    found
+}
+
+/// What of this host may spoil or prevent the run.
+fn host(plan: &Plan) -> Vec<HostCheck> {
+    if plan.platform.profile.simulated.is_some() {
+        return Vec::new();
+    }
+    let found = examine(&Limits::read(), None, Some(&Demand::of(plan)));
+    found.into_iter().filter(|check| check.severity > Severity::Good).collect()
+}
+
+impl Checked {
+    /// The lines that are wrong, what is wrong, or what would happen.
+    pub fn shown(&self) -> Markup {
+        match self {
+            Checked::Wrong(findings) => html! {
+                h2 { (findings.len()) @if findings.len() == 1 { " error" } @else { " errors" } }
+                @for finding in findings {
+                    pre.finding data-line=[finding.line] { (finding.text) }
+                }
+            },
+            Checked::Right(prospect) => prospect.shown(),
+        }
+    }
+}
+
+impl Prospect {
+    fn shown(&self) -> Markup {
+        html! {
+            h2 { "What would happen: " (self.name) }
+            @if let Some(refusal) = &self.refusal { p.refusal { strong { "Not from here: " } (refusal) "." } }
+            dl.prospect {
+                @for (label, text) in &self.facts { div { dt { (label) } dd { (text) } } }
+                @if !self.programs.is_empty() {
+                    div {
+                        dt { "starts here" }
+                        @for program in &self.programs { dd { code { (program) } } }
+                    }
+                }
+            }
+            @for check in &self.host {
+                p.host-check {
+                    strong { @if check.severity == Severity::Problem { "Impossible here: " } @else { "May spoil it: " } }
+                    (check)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Writing a scenario: its text with line numbers, and beside it what a check says, while it is typed. Without a script, the button
+//! `Check and save` does the same.
+
+use crate::answer::{self, Answer};
+use crate::checking::{Checked, Look, check};
+use crate::error_page;
+use crate::examples::example;
+use crate::fields::Fields;
+use crate::folder::FileName;
+use crate::page::{Place, page};
+use crate::site::Site;
+use crate::tokens::Role;
+use hyper::StatusCode;
+use maud::{Markup, html};
+use plimsoll_model::text::is_harmful;
+use plimsoll_runner::resume::fingerprint;
+use std::sync::Arc;
+
+/// A scenario to begin with, where no example is named.
+const BEGIN: &str = "name: mine\nplatform: embedded\npopulation: { devices: 100, subscribers: 1 }\nload:\n  levels: { from: 100, to: 500, step: 100 }\n  hold: 10s\n";
+
+/// What the editor shows.
+struct Draft<'a> {
+    name: &'a str,
+    text: &'a str,
+    /// The fingerprint of what its file holds; `None` without a file.
+    before: Option<&'a str>,
+    /// What was wrong with saving it.
+    problem: Option<String>,
+}
+
+const OPERATORS: &str = "Scenarios are shown to operators alone: they may hold passwords.";
+
+fn only_operators() -> Answer {
+    error_page::of(
+        StatusCode::FORBIDDEN,
+        OPERATORS,
+        "Use the address for operators that `plimsoll serve` printed.",
+    )
+}
+
+/// A page replaces characters that could turn its text around, and what is saved must be what was there.
+fn unshowable() -> Answer {
+    error_page::of(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "The scenario has characters that a page cannot show.",
+        "Control characters, or marks of the direction of writing: remove them with an editor of your own.",
+    )
+}
+
+/// Answers with a new scenario, empty or from an example.
+pub async fn new(site: &Arc<Site>, role: Role, example_name: &str) -> Answer {
+    if role < Role::Operator {
+        return only_operators();
+    }
+    let (name, text) = match (example_name, example(example_name)) {
+        ("", _) => ("mine.yaml".to_owned(), BEGIN.to_owned()),
+        (_, Some(example)) => (format!("{}.yaml", example.name), example.text.to_owned()),
+        (_, None) => return error_page::not_found("There is no such example."),
+    };
+    shown(site, role, StatusCode::OK, name, text, None, None).await
+}
+
+/// Answers with a scenario of the folder.
+pub async fn edit(site: &Arc<Site>, role: Role, file: &str) -> Answer {
+    if role < Role::Operator {
+        return only_operators();
+    }
+    let Some(name) = FileName::parse(file) else {
+        return error_page::not_found("There is no such scenario.");
+    };
+    let (own, asked) = (Arc::clone(site), name.clone());
+    match site.permits.work(move || own.folder.read(&asked)).await {
+        Ok(Ok(text)) => {
+            let before = Some(fingerprint(&text));
+            let text = text.replace("\r\n", "\n");
+            if text.contains(|one: char| is_harmful(one) && !matches!(one, '\n' | '\t')) {
+                return unshowable();
+            }
+            shown(site, role, StatusCode::OK, name.to_string(), text, before, None).await
+        }
+        Ok(Err(error)) => {
+            error_page::of(StatusCode::NOT_FOUND, "The scenario cannot be read.", &error.to_string())
+        }
+        Err(_) => {
+            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not read.", "Try again.")
+        }
+    }
+}
+
+/// Saves a scenario that is right. What is wrong stays in the editor: the folder has scenarios alone, and no programs for a profile.
+pub async fn save(site: &Arc<Site>, role: Role, written: &Fields) -> Answer {
+    // A browser writes the ends of lines as HTTP has them.
+    let text = written.get("text").replace("\r\n", "\n");
+    // The fingerprint of what the file held when it was shown; none for a new file.
+    let before = Some(written.get("before").to_owned()).filter(|before| !before.is_empty());
+    let Some(name) = FileName::parse(written.get("name")) else {
+        let problem =
+            "a name has letters, digits, dots, hyphens and underscores, and ends in .yaml".to_owned();
+        return shown(
+            site,
+            role,
+            StatusCode::BAD_REQUEST,
+            written.get("name").to_owned(),
+            text,
+            before,
+            Some(problem),
+        )
+        .await;
+    };
+    let own = Arc::clone(site);
+    let (file, content, known) = (name.clone(), text.clone(), before.clone());
+    let saved = site.permits.work(move || match check(&own, (file.as_str(), &content), false, Look::Text) {
+        Checked::Wrong(_) => Some("a scenario is saved when it has no errors".to_owned()),
+        Checked::Right(prospect) => match &prospect.refusal {
+            Some(refusal) => Some(refusal.clone()),
+            None => own.folder.save(&file, &content, known.as_deref()).err().map(|error| error.to_string()),
+        },
+    });
+    match saved.await {
+        Ok(None) => answer::redirect(&format!("/scenarios/edit/{name}")),
+        Ok(Some(problem)) => {
+            let status = StatusCode::UNPROCESSABLE_ENTITY;
+            shown(site, role, status, name.to_string(), text, before, Some(problem)).await
+        }
+        Err(_) => {
+            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not saved.", "Try again.")
+        }
+    }
+}
+
+/// The editor, with what a check says of the text.
+async fn shown(
+    site: &Arc<Site>,
+    role: Role,
+    status: StatusCode,
+    name: String,
+    text: String,
+    before: Option<String>,
+    problem: Option<String>,
+) -> Answer {
+    let own = Arc::clone(site);
+    let title = name.clone();
+    let body = site.permits.work(move || {
+        let checked = check(&own, (&name, &text), false, Look::Host);
+        let draft = Draft { name: &name, text: &text, before: before.as_deref(), problem };
+        body(&draft, &checked)
+    });
+    match body.await {
+        Ok(body) => {
+            let mut answer = page(&title, Place::Scenarios, role, &body);
+            *answer.status_mut() = status;
+            answer
+        }
+        Err(_) => {
+            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked.", "Try again.")
+        }
+    }
+}
+
+fn body(draft: &Draft<'_>, checked: &Checked) -> Markup {
+    let lines = draft.text.lines().count().max(1);
+    let numbers: String = (1..=lines).map(|number| format!("{number}\n")).collect();
+    let is_saved = draft.before == Some(fingerprint(draft.text).as_str());
+    let may_start = is_saved && matches!(checked, Checked::Right(found) if found.refusal.is_none());
+    html! {
+        h1 { (draft.name) }
+        @if let Some(problem) = &draft.problem { p.problem role="alert" { "Not saved: " (problem) "." } }
+        div.editing {
+            form.editor action="/scenarios/save" method="post" {
+                p.buttons {
+                    label { "File" input name="name" value=(draft.name) required maxlength="100" spellcheck="false"; }
+                    button { "Check and save" }
+                }
+                input type="hidden" name="before" value=(draft.before.unwrap_or_default());
+                div.text {
+                    pre.numbers aria-hidden="true" { (numbers) }
+                    // A browser takes away the first end of a line.
+                    textarea name="text" aria-label="Scenario" spellcheck="false" autocomplete="off" wrap="off" { "\n" (draft.text) }
+                }
+            }
+            div {
+                @if may_start { (start(draft.name)) }
+                @else { p.note { "Save it to start it." } }
+                div.checked aria-live="polite" { (checked.shown()) }
+            }
+        }
+    }
+}
+
+/// The button that starts the run of a file.
+fn start(name: &str) -> Markup {
+    html! {
+        form.start action="/jobs" method="post" {
+            input type="hidden" name="scenario" value=(name);
+            button.primary { "Start the run" }
+            label { input type="checkbox" name="quick" value="true"; "in its quick form" }
+        }
+    }
+}

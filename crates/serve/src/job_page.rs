@@ -1,0 +1,342 @@
+//! A run that was started: what it does now, the button that stops it, and where its result is.
+
+use crate::answer::{self, Answer};
+use crate::checking::{Checked, Look, check};
+use crate::error_page;
+use crate::fields::Fields;
+use crate::folder::FileName;
+use crate::jobs::{Job, JobId, StartError, StopError};
+use crate::page::{Place, chip, moment, page};
+use crate::site::Site;
+use crate::tokens::Role;
+use crate::watching;
+use hyper::StatusCode;
+use maud::{Markup, html};
+use plimsoll_report::text::{bytes, capitalised, count, rate, time};
+use plimsoll_runner::live::{LevelNow, Now};
+use std::sync::Arc;
+
+const NO_JOB: &str = "There is no run of that id that was started from this page.";
+
+/// Starts the run of a scenario of the folder.
+pub async fn start(site: &Arc<Site>, asked: &Fields) -> Answer {
+    let Some(name) = FileName::parse(asked.get("scenario")) else {
+        return error_page::of(
+            StatusCode::BAD_REQUEST,
+            "There is no such scenario.",
+            "Choose one of the list.",
+        );
+    };
+    let own = Arc::clone(site);
+    let quick = asked.get("quick") == "true";
+    let started = site.permits.work(move || begin(&own, &name, quick));
+    match started.await {
+        Ok(Ok(id)) => answer::redirect(&format!("/jobs/{id}")),
+        Ok(Err(refused)) => error_page::of(refused.status, "The run was not started.", &refused.why),
+        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The run was not started.", "Try again."),
+    }
+}
+
+/// Why a run was not started.
+struct Refused {
+    status: StatusCode,
+    why: String,
+}
+
+fn begin(site: &Site, name: &FileName, quick: bool) -> Result<JobId, Refused> {
+    let refused = |status, why: String| Refused { status, why: capitalised(&why) + "." };
+    let text =
+        site.folder.read(name).map_err(|error| refused(StatusCode::NOT_FOUND, format!("{name}: {error}")))?;
+    match check(site, (name.as_str(), &text), quick, Look::Text) {
+        Checked::Wrong(found) => {
+            let first = found.first().map(|finding| finding.text.as_str()).unwrap_or_default();
+            Err(Refused { status: StatusCode::UNPROCESSABLE_ENTITY, why: first.to_owned() })
+        }
+        Checked::Right(prospect) => match prospect.refusal {
+            Some(why) => Err(refused(StatusCode::FORBIDDEN, why)),
+            None => site.jobs.start(name, quick, site.variables.of_runs()).map_err(|error| match error {
+                StartError::GoesOn(_) | StartError::Lock(_) => {
+                    refused(StatusCode::CONFLICT, error.to_string())
+                }
+                StartError::Io(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            }),
+        },
+    }
+}
+
+/// Asks a run to stop.
+pub async fn stop(site: &Arc<Site>, job: &str) -> Answer {
+    let Some(id) = JobId::parse(job) else { return error_page::not_found(NO_JOB) };
+    let (own, asked) = (Arc::clone(site), id.clone());
+    match site.permits.work(move || own.jobs.stop(&asked)).await {
+        // A run that has ended meanwhile shows its result.
+        Ok(Ok(()) | Err(StopError::Ended)) => answer::redirect(&format!("/jobs/{id}")),
+        Ok(Err(error)) => {
+            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The run was not stopped.", &error.to_string())
+        }
+        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The run was not stopped.", "Try again."),
+    }
+}
+
+/// Reads a job.
+async fn read(site: &Arc<Site>, job: &str) -> Result<Job, Answer> {
+    let id = JobId::parse(job).ok_or_else(|| error_page::not_found(NO_JOB))?;
+    let own = Arc::clone(site);
+    match site.permits.work(move || own.jobs.job(&id)).await {
+        Ok(Some(job)) => Ok(job),
+        Ok(None) => Err(error_page::not_found(NO_JOB)),
+        Err(_) => {
+            Err(error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The run was not read.", "Try again."))
+        }
+    }
+}
+
+/// Answers with what a run does now.
+pub async fn job(site: &Arc<Site>, role: Role, job: &str) -> Answer {
+    match read(site, job).await {
+        Ok(job) => page(&format!("Run of {}", job.scenario), Place::Runs, role, &body(&job, role)),
+        Err(refused) => refused,
+    }
+}
+
+/// Answers with the events of a run, until it ends.
+pub async fn events(site: &Arc<Site>, job: &str) -> Answer {
+    let job = match read(site, job).await {
+        Ok(job) => job,
+        Err(refused) => return refused,
+    };
+    match site.permits.follower() {
+        Some(permit) => watching::events(site, &job, permit),
+        None => error_page::of(StatusCode::SERVICE_UNAVAILABLE, "Too many follow runs.", "Try again later."),
+    }
+}
+
+fn body(job: &Job, role: Role) -> Markup {
+    let events = format!("/jobs/{}/events", job.id);
+    html! {
+        p.eyebrow { span.scenario { (job.scenario) } " started " (moment(&job.started)) }
+        @if job.goes_on && role == Role::Operator {
+            form.stop action={ "/jobs/" (job.id) "/stop" } method="post" {
+                button { "Stop the run" }
+                span.note { "What was measured is kept. Stopping it again ends it at once." }
+            }
+        }
+        // The script fills this again and again; nothing in it can have the focus.
+        div.live data-events=[job.goes_on.then_some(events)] { (shown(job)) }
+        p.lost role="status" {}
+    }
+}
+
+/// What is shown of a run, and again whenever it says something new.
+pub fn shown(job: &Job) -> Markup {
+    let none = Now::default();
+    let now = job.now.as_ref().unwrap_or(&none);
+    html! {
+        h1 { (headline(job, now)) }
+        @if let Some(level) = &now.level { (of_level(level)) }
+        @if let Some([ready, wanted]) = now.connected {
+            p { (count(ready as f64)) " of " (count(wanted as f64)) " clients are connected." }
+        }
+        @for warning in &now.warnings { p.host-check { (warning) } }
+        (ledger(now))
+        (components(now))
+        (ended(now))
+        @if !job.output.is_empty() {
+            section { h2 { "What it printed" } pre { (job.output) } }
+        }
+    }
+}
+
+fn headline(job: &Job, now: &Now) -> Markup {
+    html! {
+        @if !job.goes_on {
+            "The run has ended"
+            @if !now.run.is_empty() { ": " a href={ "/runs/" (now.run) } { "its result" } }
+            @else if let Some(code) = job.exit { " without a result (exit code " (code) ")" }
+        } @else if let Some(level) = &now.level {
+            "Level " (level.number) @if let Some(of) = level.of { " of " (of) } ": " (level.load)
+        } @else if now.step.is_empty() {
+            "The run begins"
+        } @else {
+            (capitalised(&now.step))
+        }
+    }
+}
+
+fn of_level(level: &LevelNow) -> Markup {
+    let name = if level.time == "subscribe_time" { "Subscribe time" } else { "Publish time" };
+    let rest = level.planned - level.elapsed;
+    let health = match (level.sends_in_time, level.reads_in_time) {
+        (Some(false), _) => ("bad", "sends late"),
+        (_, Some(false)) => ("bad", "reads late"),
+        (Some(true), _) => ("", "in time"),
+        (None, _) => ("", "-"),
+    };
+    let per_second = |rate: Option<f64>| {
+        rate.map_or("-".to_owned(), |per_second| format!("{}/s", self::rate(per_second.round())))
+    };
+    html! {
+        progress max=(level.planned.max(0.001)) value=(level.elapsed.clamp(0.0, level.planned.max(0.001))) {}
+        p.note { @if rest > 0.0 { (format!("{rest:.0}")) " s left" } @else { "waiting for stragglers" } }
+        dl.tiles {
+            (tile("", "Offered", &per_second(level.offered)))
+            (tile("", "Achieved", &per_second(level.rate)))
+            (tile("", &format!("{name}, median"), &time(level.p50)))
+            (tile("", &format!("{name}, p99"), &time(level.p99)))
+            (tile(if level.errors > 0 { "bad" } else { "" }, "Errors", &count(level.errors as f64)))
+            (tile(health.0, "Generator", health.1))
+        }
+    }
+}
+
+fn tile(class: &str, name: &str, figure: &str) -> Markup {
+    html! { div class={ "tile " (class) } { dt { (name) } dd.figure { (figure) } } }
+}
+
+fn ledger(now: &Now) -> Markup {
+    let counts = &now.counts;
+    let figures = [
+        ("Due", counts.due),
+        ("Sent", counts.sent),
+        ("Acknowledged", counts.acknowledged),
+        ("Refused", counts.refused),
+        ("Expected deliveries", counts.expected),
+        ("Delivered", counts.delivered),
+        ("Missing", counts.missing),
+        ("Connections lost", counts.disconnected),
+    ];
+    html! {
+        @if counts.due > 0 {
+            section {
+                h2 { "Messages of the samples that ended" }
+                dl.tiles {
+                    @for (name, figure) in figures {
+                        (tile(if figure > 0 && matches!(name, "Refused" | "Missing") { "bad" } else { "" }, name, &count(figure as f64)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn components(now: &Now) -> Markup {
+    html! {
+        @if !now.components.is_empty() {
+            section {
+                h2 { "The platform" }
+                table {
+                    thead { tr { th scope="col" { "Component" } th.num scope="col" { "Processors" } th.num scope="col" { "Memory" } } }
+                    tbody {
+                        @for component in &now.components {
+                            tr {
+                                th scope="row" { (component.name) }
+                                td.num { (format!("{:.2}", component.processors)) }
+                                td.num { (bytes(component.memory as f64)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn ended(now: &Now) -> Markup {
+    html! {
+        @if !now.ended.is_empty() {
+            section {
+                h2 { "Levels that ended" }
+                table {
+                    thead { tr { th scope="col" { "Load" } th.num scope="col" { "Achieved" } th scope="col" { "Verdict" } th scope="col" { "Validity" } } }
+                    tbody {
+                        @for level in &now.ended {
+                            tr {
+                                th scope="row" { (level.load) }
+                                td.num { (level.achieved.map_or("-".to_owned(), |achieved| format!("{}/s", rate(achieved)))) }
+                                td { (chip(&level.verdict, &level.verdict)) }
+                                td { (level.validity.replace('_', " ")) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_runner::live::{ComponentNow, CountsNow, EndedLevel};
+
+    fn job(goes_on: bool, now: Option<Now>) -> Job {
+        Job {
+            id: JobId::parse("0123456789abcdef").unwrap(),
+            scenario: "a.yaml".into(),
+            started: "2026-11-30T11:00:00Z".into(),
+            goes_on,
+            now,
+            exit: Some(104),
+            output: "error: <b>\n".into(),
+        }
+    }
+
+    #[test]
+    fn what_a_run_says_is_shown_and_escaped() {
+        let level = LevelNow {
+            number: 2,
+            of: Some(5),
+            load: "1,000/s".into(),
+            offered: Some(1000.0),
+            rate: Some(998.7),
+            planned: 10.0,
+            elapsed: 4.0,
+            time: "publish_time".into(),
+            p99: Some(0.005),
+            sends_in_time: Some(false),
+            ..LevelNow::default()
+        };
+        let now = Now {
+            level: Some(level),
+            counts: CountsNow { due: 1234, missing: 3, ..CountsNow::default() },
+            components: vec![ComponentNow { name: "<broker>".into(), processors: 0.5, memory: 1 << 20 }],
+            ended: vec![EndedLevel {
+                load: "500/s".into(),
+                achieved: Some(500.0),
+                verdict: "met".into(),
+                validity: "host_bound".into(),
+            }],
+            ..Now::default()
+        };
+        let shown = shown(&job(true, Some(now))).into_string();
+        for part in [
+            "Level 2 of 5: 1,000/s",
+            "999/s",
+            "5.00 ms",
+            "6 s left",
+            "sends late",
+            "1,234",
+            "&lt;broker&gt;",
+            "1.0 MiB",
+            "chip met",
+            "host bound",
+            "error: &lt;b&gt;",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_ended_leads_to_its_result_or_says_why_there_is_none() {
+        let failed = shown(&job(false, None)).into_string();
+        assert!(failed.contains("without a result (exit code 104)") && failed.contains("error:"), "{failed}");
+        let now = Now { run: "3vk1a81x".into(), ..Now::default() };
+        let ended = shown(&job(false, Some(now))).into_string();
+        assert!(ended.contains("href=\"/runs/3vk1a81x\""), "{ended}");
+        let begun = shown(&job(true, None)).into_string();
+        assert!(begun.contains("The run begins"), "{begun}");
+        let viewer = body(&job(true, None), Role::Viewer).into_string();
+        assert!(!viewer.contains("Stop the run") && viewer.contains("data-events"), "{viewer}");
+        assert!(body(&job(true, None), Role::Operator).into_string().contains("Stop the run"));
+    }
+}

@@ -1,0 +1,696 @@
+//! Requests to the whole page: what is refused, and what is answered to whom. Each attack that `gate` names is tried here.
+
+use crate::fields::escaped;
+use crate::routes;
+use crate::site::{Options, ServeError, Site};
+use crate::tokens::random;
+use bytes::Bytes;
+use futures_util::stream::pending;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use hyper::header::{
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE,
+    X_FRAME_OPTIONS,
+};
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use plimsoll_model::Nanos;
+use plimsoll_model::message::{Fate, MessageRecord};
+use plimsoll_model::record::{Measurement, Provenance, RunEnd, Terms};
+use plimsoll_store::{NewRun, RunWriter};
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const HERE: &str = "127.0.0.1:8800";
+const OURS: &str = "http://127.0.0.1:8800";
+const SCENARIO: &str = "name: mine\nplatform: embedded\npopulation: { devices: 10, subscribers: 1 }\nload: { levels: [100], hold: 10s }\n";
+const RUNS: [&str; 2] = ["3vk1a81x", "3vk1a81y"];
+
+/// Downloads that are made of a message log.
+const OF_LOG: [&str; 3] = ["messages", "events", "jtl"];
+
+/// A page with a folder of its own, whose runs are made by a shell script.
+struct Bench {
+    folder: TempDir,
+    site: Arc<Site>,
+}
+
+/// An answer.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+fn options(folder: &Path) -> Options {
+    Options {
+        listen: HERE.parse().unwrap(),
+        allow_remote: false,
+        names: Vec::new(),
+        folder: folder.to_owned(),
+        store: folder.join("plimsoll.db"),
+        program: folder.join("program"),
+        allow_commands: false,
+        variables: Vec::new(),
+    }
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut Options)) -> Bench {
+        Bench::with_site(change, |_| {})
+    }
+
+    fn with_site(change: impl FnOnce(&mut Options), change_site: impl FnOnce(&mut Site)) -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        fs::write(&program, "#!/bin/sh\ntrap 'exit 105' INT\necho it runs\nwhile :; do sleep 0.05; done\n")
+            .unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        let mut options = options(folder.path());
+        change(&mut options);
+        let mut site = Site::open(options, HERE.parse().unwrap()).unwrap();
+        // Other tests and runs on this host do not matter.
+        site.jobs.lock = random(8).unwrap();
+        change_site(&mut site);
+        Bench { folder, site: Arc::new(site) }
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    /// Enters two runs into the store, neither of which came to a level.
+    fn store_runs(&self) {
+        for id in RUNS {
+            let new = NewRun {
+                id: id.into(),
+                name: format!("<script>{id}"),
+                scenario: "name: x\n".into(),
+                terms: Terms::default(),
+                provenance: Provenance { started: "2026-11-30T11:00:00Z".into(), ..Provenance::default() },
+            };
+            let store = self.folder.path().join("plimsoll.db");
+            let mut writer = RunWriter::begin(&store, &new, &Arc::default()).unwrap();
+            writer.end(&RunEnd::Failed("no platform".into())).unwrap();
+        }
+    }
+
+    fn operator(&self) -> String {
+        format!("plimsoll-8800={}", self.site.tokens.operator())
+    }
+
+    fn viewer(&self) -> String {
+        format!("other=1; plimsoll-8800={}", self.site.tokens.viewer())
+    }
+
+    fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let answer = routes::answer(&self.site, request).await;
+            let (status, headers) = (answer.status(), answer.headers().clone());
+            let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+            Answer { status, headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
+        })
+    }
+
+    /// What an operator gets.
+    fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path, &[(HOST.as_str(), HERE), (COOKIE.as_str(), &self.operator())], "")
+    }
+
+    /// What an operator's form does.
+    fn post(&self, path: &str, form: &[(&str, &str)]) -> Answer {
+        let body: Vec<String> =
+            form.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+        self.ask(Method::POST, path, &self.own_form(&self.operator()), &body.join("&"))
+    }
+
+    fn own_form<'a>(&self, cookie: &'a str) -> [(&'static str, &'a str); 4] {
+        [
+            ("host", HERE),
+            ("cookie", cookie),
+            ("origin", OURS),
+            ("content-type", "application/x-www-form-urlencoded"),
+        ]
+    }
+}
+
+#[test]
+fn the_script_of_the_page_does_what_it_should() {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let run =
+        Command::new("node").arg(place.join("tests/page.mjs")).arg(place.join("assets/page.js")).output();
+    let run = run.expect("scripts/peers installs node");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert_eq!(String::from_utf8_lossy(&run.stdout), "passed\n");
+}
+
+#[test]
+fn an_address_that_other_hosts_reach_is_refused_unless_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for (listen, allow_remote, fine) in [
+        ("127.0.0.1:8800", false, true),
+        ("[::1]:8800", false, true),
+        ("0.0.0.0:8800", false, false),
+        ("192.0.2.1:8800", false, false),
+        ("[::]:8800", false, false),
+        ("192.0.2.1:8800", true, true),
+    ] {
+        let options =
+            Options { listen: listen.parse::<SocketAddr>().unwrap(), allow_remote, ..options(folder.path()) };
+        let checked = options.check_address();
+        assert_eq!(checked.is_ok(), fine, "{listen}");
+        assert!(checked.err().is_none_or(|error| matches!(error, ServeError::Remote(_))));
+    }
+}
+
+#[test]
+fn who_has_no_token_gets_nothing() {
+    let bench = Bench::new();
+    bench.store_runs();
+    bench.write("mine.yaml", SCENARIO);
+    let wrong = format!("plimsoll-8800={}", "0".repeat(64));
+    let cut = bench.operator()[..40].to_owned();
+    let other_name = format!("plimsoll-8801={}", bench.site.tokens.operator());
+    for cookie in ["", "plimsoll-8800=", &wrong, &cut, &other_name] {
+        for path in [
+            "/",
+            "/runs/3vk1a81x",
+            "/runs/3vk1a81x/report",
+            "/scenarios/edit/mine.yaml",
+            "/assets/page.js",
+            "/x",
+        ] {
+            let answer = bench.ask(Method::GET, path, &[("host", HERE), ("cookie", cookie)], "");
+            assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{cookie} {path}");
+            assert!(
+                !answer.text.contains("3vk1a81x") && !answer.text.contains("embedded"),
+                "{}",
+                answer.text
+            );
+        }
+    }
+    let wrong = format!("Bearer {}", "0".repeat(64));
+    for authorization in ["Bearer ", "Basic x", &wrong] {
+        let headers =
+            [("host", HERE), (AUTHORIZATION.as_str(), authorization), ("cookie", &bench.operator())];
+        assert_eq!(
+            bench.ask(Method::GET, "/", &headers, "").status,
+            StatusCode::UNAUTHORIZED,
+            "{authorization}"
+        );
+    }
+}
+
+#[test]
+fn a_token_in_the_address_becomes_a_cookie_that_no_script_and_no_other_site_has() {
+    let bench = Bench::new();
+    let entrances = bench.site.entrances();
+    let path = entrances.operator.strip_prefix(OURS).unwrap();
+    let answer = bench.ask(Method::GET, path, &[("host", HERE)], "");
+    assert_eq!((answer.status, &answer.headers[LOCATION]), (StatusCode::SEE_OTHER, &"/".parse().unwrap()));
+    let cookie = answer.headers[SET_COOKIE].to_str().unwrap();
+    assert!(cookie.starts_with(&format!("{};", bench.operator())), "{cookie}");
+    assert!(cookie.contains("; HttpOnly") && cookie.contains("; SameSite=Strict"), "{cookie}");
+    let wrong = bench.ask(Method::GET, "/?token=0", &[("host", HERE)], "");
+    assert!(wrong.status == StatusCode::UNAUTHORIZED && !wrong.headers.contains_key(SET_COOKIE));
+    // Elsewhere it opens nothing, so that it stands in no other address.
+    let elsewhere = bench.ask(Method::GET, &path.replacen("/?", "/scenarios?", 1), &[("host", HERE)], "");
+    assert_eq!(elsewhere.status, StatusCode::UNAUTHORIZED);
+}
+
+/// DNS rebinding: the attacker's name leads to our address, and the browser sends that name.
+#[test]
+fn a_host_that_is_not_ours_is_refused_even_with_the_token() {
+    let bench = Bench::new();
+    let cookie = bench.operator();
+    for host in ["attacker.example:8800", "attacker.example", "127.0.0.1:80", ""] {
+        let answer = bench.ask(Method::GET, "/", &[("host", host), ("cookie", &cookie)], "");
+        assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST, "{host}");
+    }
+    assert_eq!(
+        bench.ask(Method::GET, "/", &[("cookie", &cookie)], "").status,
+        StatusCode::MISDIRECTED_REQUEST
+    );
+    let twice = [("host", HERE), ("host", "attacker.example"), ("cookie", cookie.as_str())];
+    assert_eq!(bench.ask(Method::GET, "/", &twice, "").status, StatusCode::MISDIRECTED_REQUEST);
+    let absolute =
+        bench.ask(Method::GET, "http://attacker.example/", &[("host", HERE), ("cookie", &cookie)], "");
+    assert_eq!(absolute.status, StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(bench.get("/").status, StatusCode::OK);
+}
+
+/// Cross-site request forgery: another site has the browser send a form, with the cookie.
+#[test]
+fn a_request_of_another_site_changes_nothing() {
+    let bench = Bench::new();
+    bench.write("mine.yaml", SCENARIO);
+    let cookie = bench.operator();
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    for origin in ["http://attacker.example", "http://127.0.0.1:8801", "http://localhost:8800", "null", ""] {
+        let headers = [("host", HERE), ("cookie", &cookie), ("origin", origin), form];
+        let answer = bench.ask(Method::POST, "/jobs", &headers, "scenario=mine.yaml");
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{origin}");
+    }
+    let no_origin =
+        bench.ask(Method::POST, "/jobs", &[("host", HERE), ("cookie", &cookie), form], "scenario=mine.yaml");
+    assert_eq!(no_origin.status, StatusCode::FORBIDDEN);
+    for site in ["cross-site", "same-site"] {
+        for (method, path) in [(Method::POST, "/jobs"), (Method::GET, "/runs/3vk1a81x/downloads/summary")] {
+            let headers =
+                [("host", HERE), ("cookie", &cookie), ("origin", OURS), ("sec-fetch-site", site), form];
+            assert_eq!(bench.ask(method, path, &headers, "").status, StatusCode::FORBIDDEN, "{site} {path}");
+        }
+    }
+    assert!(bench.site.jobs.going_on().is_empty());
+    // A link to the page is fine.
+    let visit = [
+        ("host", HERE),
+        ("cookie", cookie.as_str()),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "document"),
+    ];
+    assert_eq!(bench.ask(Method::GET, "/", &visit, "").status, StatusCode::OK);
+    let framed = [
+        ("host", HERE),
+        ("cookie", cookie.as_str()),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "iframe"),
+    ];
+    assert_eq!(bench.ask(Method::GET, "/", &framed, "").status, StatusCode::FORBIDDEN);
+}
+
+#[test]
+fn viewers_look_and_change_nothing() {
+    let bench = Bench::new();
+    bench.store_runs();
+    bench.write("mine.yaml", SCENARIO);
+    let viewer = bench.viewer();
+    let look = |path: &str| bench.ask(Method::GET, path, &[("host", HERE), ("cookie", &viewer)], "");
+    for path in ["/", "/runs/3vk1a81x", "/scenarios", "/profiles", "/profiles/mosquitto"] {
+        let answer = look(path);
+        assert_eq!(answer.status, StatusCode::OK, "{path}");
+        assert!(answer.text.contains("You can look, and change nothing."), "{path}");
+    }
+    assert!(!look("/scenarios").text.contains("/scenarios/edit/"));
+    for path in ["/scenarios/edit/mine.yaml", "/scenarios/new"] {
+        assert_eq!(look(path).status, StatusCode::FORBIDDEN, "{path}");
+    }
+    for path in ["/jobs", "/jobs/0123456789abcdef/stop", "/scenarios/save", "/check"] {
+        let answer = bench.ask(Method::POST, path, &bench.own_form(&viewer), "scenario=mine.yaml");
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
+    }
+}
+
+#[test]
+fn every_answer_says_what_a_browser_may_do() {
+    let bench = Bench::new();
+    bench.store_runs();
+    let pages = [
+        "/",
+        "/runs/3vk1a81x",
+        "/scenarios",
+        "/scenarios/new",
+        "/profiles",
+        "/compare?run=3vk1a81x&run=3vk1a81y",
+        "/none",
+    ];
+    let answers = pages.map(|path| bench.get(path)).into_iter();
+    for answer in answers.chain([bench.ask(Method::GET, "/", &[("host", "x")], "")]) {
+        let policy = answer.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(
+            policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{policy}"
+        );
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.headers[X_FRAME_OPTIONS], "DENY");
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("cross-origin-resource-policy", "same-origin"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("referrer-policy", "same-origin"),
+            ("cache-control", "no-store"),
+        ] {
+            assert_eq!(answer.headers[name], value, "{name}");
+        }
+        // What the policy would forbid is not there either.
+        assert!(
+            !answer.text.contains("<script>")
+                && !answer.text.contains("style=")
+                && !answer.text.contains("onclick")
+        );
+        assert!(!answer.text.contains("http://") && !answer.text.contains("https://"), "{}", answer.text);
+    }
+}
+
+#[test]
+fn a_report_stands_in_a_sandbox() {
+    let bench = Bench::new();
+    bench.store_runs();
+    let page = bench.get("/runs/3vk1a81x");
+    assert!(page.text.contains("sandbox=\"allow-scripts allow-downloads\""), "{}", page.text);
+    let verdict = page.text.find("The run could not be done").unwrap();
+    assert!(verdict < page.text.find("<iframe").unwrap(), "the verdict is first");
+    let [whole, below] = ["/runs/3vk1a81x/report", "/runs/3vk1a81x/report/below"].map(|path| bench.get(path).text);
+    assert!(whole.contains("The run could not be done") && !below.contains("<h1"), "the page has its head: {below}");
+    assert!(page.text.contains("src=\"/runs/3vk1a81x/report/below\""));
+    for path in ["/runs/3vk1a81x/report", "/runs/3vk1a81x/report/below", "/compare/report?run=3vk1a81x&run=3vk1a81y"] {
+        let report = bench.get(path);
+        assert_eq!(report.status, StatusCode::OK, "{}", report.text);
+        let policy = report.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.starts_with("sandbox allow-scripts allow-downloads;"), "{policy}");
+        assert!(!policy.contains("allow-same-origin") && policy.contains("default-src 'none'"), "{policy}");
+        assert!(policy.contains("frame-ancestors 'self'") && !policy.contains("connect-src"), "{policy}");
+        assert!(report.text.contains("<script>"), "it has its own script");
+    }
+}
+
+#[test]
+fn runs_are_listed_found_and_downloaded() {
+    let bench = Bench::new();
+    assert!(bench.get("/").text.contains("No runs yet"));
+    bench.store_runs();
+    let list = bench.get("/");
+    assert!(list.text.contains("/runs/3vk1a81x") && list.text.contains("chip failed"), "{}", list.text);
+    assert!(list.text.contains("&lt;script&gt;3vk1a81y"), "names are escaped");
+    for (query, found) in [
+        ("text=3vk1a81x", [true, false]),
+        ("verdict=failed", [true, true]),
+        ("verdict=met", [false, false]),
+        ("from=2026-12-01", [false, false]),
+        ("page=1", [false, false]),
+    ] {
+        let text = bench.get(&format!("/?{query}")).text;
+        assert_eq!(RUNS.map(|id| text.contains(&format!("/runs/{id}"))), found, "{query}");
+    }
+    for wrong in ["/runs/zzzzzzzz", "/runs/last", "/runs/..%2f..%2fetc", "/runs/3vk1a81x/downloads/passwd"] {
+        assert_eq!(bench.get(wrong).status, StatusCode::NOT_FOUND, "{wrong}");
+    }
+    for download in crate::downloads::DOWNLOADS.iter().filter(|download| !OF_LOG.contains(&download.name)) {
+        let answer = bench.get(&format!("/runs/3vk1a81x/downloads/{}", download.name));
+        assert_eq!(answer.status, StatusCode::OK, "{}: {}", download.name, answer.text);
+        let disposition = answer.headers["content-disposition"].to_str().unwrap();
+        assert!(disposition.starts_with("attachment; filename=\"plimsoll.3vk1a81x."), "{disposition}");
+    }
+    let summary = bench.get("/runs/3vk1a81x/downloads/summary");
+    assert_eq!(summary.headers[CONTENT_TYPE], "application/json");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&summary.text).unwrap()["verdict"], "failed");
+    for name in OF_LOG {
+        let answer = bench.get(&format!("/runs/3vk1a81x/downloads/{name}"));
+        assert!(
+            answer.status == StatusCode::NOT_FOUND && answer.text.contains("no message log"),
+            "{}",
+            answer.text
+        );
+    }
+    assert_eq!(bench.get("/compare?run=3vk1a81x").status, StatusCode::BAD_REQUEST);
+}
+
+/// More than one piece of a log is whole and in order, with its header once.
+#[test]
+fn a_message_log_is_sent_as_it_is_read() {
+    let bench = Bench::new();
+    bench.store_runs();
+    let new = NewRun {
+        id: "3vk1a81z".into(),
+        name: "logged".into(),
+        scenario: "name: x\n".into(),
+        terms: Terms::default(),
+        provenance: Provenance::default(),
+    };
+    let mut writer =
+        RunWriter::begin(&bench.folder.path().join("plimsoll.db"), &new, &Arc::default()).unwrap();
+    let message = |sequence| MessageRecord {
+        level: 0,
+        sample: None,
+        device: 1,
+        sequence,
+        due: Nanos(1),
+        ready: Nanos(2),
+        sent: Some(Nanos(3)),
+        done: None,
+        first_received: None,
+        retrieved: None,
+        dispatched: None,
+        receivers: 0,
+        missing: 0,
+        fate: Fate::Complete,
+    };
+    writer.append(&[Measurement::Messages((0..5000).map(message).collect())]).unwrap();
+    writer.end(&RunEnd::Complete).unwrap();
+    for name in OF_LOG {
+        let answer = bench.get(&format!("/runs/3vk1a81z/downloads/{name}"));
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        assert_eq!(answer.text.lines().count(), 5001, "{name}");
+    }
+    let text = bench.get("/runs/3vk1a81z/downloads/messages").text;
+    let sequences = text.lines().skip(1).map(|line| line.split(',').nth(3).unwrap().parse::<u32>().unwrap());
+    assert!(sequences.eq(0..5000));
+}
+
+#[test]
+fn a_check_says_at_which_line_something_is_wrong() {
+    let bench = Bench::new();
+    let check = |text: &str| {
+        let headers = [
+            ("host", HERE),
+            ("cookie", &*bench.operator()),
+            ("origin", OURS),
+            ("content-type", "text/plain"),
+        ];
+        bench.ask(Method::POST, "/check?name=mine.yaml", &headers, text)
+    };
+    let wrong = check(&SCENARIO.replace("devices", "device"));
+    assert_eq!(wrong.status, StatusCode::OK);
+    assert!(wrong.text.contains("data-line=\"3\"") && wrong.text.contains("mine.yaml:3:"), "{}", wrong.text);
+    let right = check(SCENARIO);
+    assert!(
+        right.text.contains("What would happen: mine") && right.text.contains("starts here"),
+        "{}",
+        right.text
+    );
+    for (text, told) in [
+        (
+            "name: <img src=x>\nplatform: nowhere\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n",
+            "nowhere",
+        ),
+        (&format!("{SCENARIO}matrix: {{ population.devices: [1, 2] }}\n"), "matrix"),
+        (&SCENARIO.replace("embedded", "/etc/passwd.yaml"), "outside the folder"),
+        (&SCENARIO.replace("embedded", "../x.yaml"), "outside the folder"),
+    ] {
+        let answer = check(text);
+        assert!(answer.text.contains(told) && !answer.text.contains("<img"), "{}", answer.text);
+    }
+    // A secret of this process that nobody has named.
+    let secret = check(&format!("{SCENARIO}mqtt: {{ username: a, password: {{ env: PATH }} }}\n"));
+    assert!(secret.text.contains("is not set"), "{}", secret.text);
+}
+
+#[test]
+fn bodies_are_bounded() {
+    let bench = Bench::new();
+    let large = "x".repeat(4 << 20);
+    let headers =
+        [("host", HERE), ("cookie", &*bench.operator()), ("origin", OURS), ("content-type", "text/plain")];
+    assert_eq!(bench.ask(Method::POST, "/check", &headers, &large).status, StatusCode::PAYLOAD_TOO_LARGE);
+    let larger_than_a_scenario = "x".repeat((1 << 20) + 1);
+    let answer = bench.ask(Method::POST, "/check", &headers, &larger_than_a_scenario);
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(
+        bench.post("/scenarios/save", &[("name", "a.yaml"), ("text", &large)]).status,
+        StatusCode::PAYLOAD_TOO_LARGE
+    );
+    assert!(!bench.folder.path().join("a.yaml").exists());
+}
+
+#[test]
+fn what_is_not_there_and_what_is_not_done_is_said() {
+    let bench = Bench::new();
+    let status =
+        |method: Method, path: &str| bench.ask(method, path, &bench.own_form(&bench.operator()), "").status;
+    assert_eq!(status(Method::PUT, "/"), StatusCode::METHOD_NOT_ALLOWED);
+    for (method, path) in [
+        (Method::POST, "/"),
+        (Method::POST, "/runs/3vk1a81x"),
+        (Method::GET, "/jobs"),
+        (Method::GET, "//"),
+        (Method::GET, "/profiles/none"),
+        (Method::GET, "/assets/..%2fCargo.toml"),
+        (Method::GET, "/scenarios/new?example=none"),
+    ] {
+        assert_eq!(status(method, path), StatusCode::NOT_FOUND, "{path}");
+    }
+    let script = bench.get("/assets/page.js");
+    assert_eq!(script.headers[CONTENT_TYPE], "text/javascript; charset=utf-8");
+    assert!(script.text.contains("EventSource") && script.headers["cache-control"] == "private, max-age=300");
+}
+
+/// A body that never comes to its end.
+#[test]
+fn a_request_that_takes_too_long_is_given_up() {
+    let bench = Bench::with_site(|_| {}, |site| site.patience = Duration::from_millis(200));
+    let endless = StreamBody::new(pending::<Result<Frame<Bytes>, std::io::Error>>());
+    let request =
+        Request::post("/check").header(HOST, HERE).header(COOKIE, bench.operator()).header(ORIGIN, OURS);
+    let request = request.header(CONTENT_TYPE, "text/plain").body(endless).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answer = runtime.block_on(routes::answer(&bench.site, request));
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[test]
+fn scenarios_are_written_in_the_folder_alone_and_only_when_they_are_right() {
+    let bench = Bench::new();
+    let save = |name: &str, text: &str| bench.post("/scenarios/save", &[("name", name), ("text", text)]);
+    for name in ["../out.yaml", "/tmp/out.yaml", "a/b.yaml", "a.sh", ".plimsoll-serve/a.yaml", ""] {
+        let answer = save(name, SCENARIO);
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{name}");
+        assert!(answer.text.contains("Not saved: "), "{}", answer.text);
+    }
+    let wrong = save("mine.yaml", "name: mine\nplatform: none\n");
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+    // A profile says which programs are started: the page writes none.
+    let profile =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../platforms/mosquitto.yaml"))
+            .unwrap();
+    assert_eq!(save("profile.yaml", &profile).status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(bench.site.folder.scenarios().unwrap().is_empty());
+    let saved = save("mine.yaml", &SCENARIO.replace('\n', "\r\n"));
+    assert_eq!(
+        (saved.status, &saved.headers[LOCATION]),
+        (StatusCode::SEE_OTHER, &"/scenarios/edit/mine.yaml".parse().unwrap())
+    );
+    assert_eq!(fs::read_to_string(bench.folder.path().join("mine.yaml")).unwrap(), SCENARIO);
+    let editor = bench.get("/scenarios/edit/mine.yaml");
+    assert!(editor.text.contains("Start the run") && editor.text.contains("devices: 10"), "{}", editor.text);
+    assert!(save("mine.yaml", SCENARIO).text.contains("there is a file mine.yaml already"));
+    let before = plimsoll_runner::resume::fingerprint("something else");
+    let form = [("name", "mine.yaml"), ("text", SCENARIO), ("before", &*before)];
+    assert!(bench.post("/scenarios/save", &form).text.contains("has changed since"));
+    // What is shown is what is saved, so what cannot be shown is not edited.
+    bench.write("turned.yaml", &format!("# \u{202e}\n{SCENARIO}"));
+    assert_eq!(bench.get("/scenarios/edit/turned.yaml").status, StatusCode::UNPROCESSABLE_ENTITY);
+    bench.write("lines.yaml", &SCENARIO.replace('\n', "\r\n"));
+    assert!(bench.get("/scenarios/edit/lines.yaml").text.contains("devices: 10"));
+    symlink("/etc/passwd", bench.folder.path().join("link.yaml")).unwrap();
+    assert_eq!(bench.get("/scenarios/edit/link.yaml").status, StatusCode::NOT_FOUND);
+    assert_eq!(bench.get("/scenarios/edit/..%2fmine.yaml").status, StatusCode::NOT_FOUND);
+    let example = bench.get("/scenarios/new?example=quickstart");
+    assert!(
+        example.text.contains("quickstart.yaml") && example.text.contains("What would happen"),
+        "{}",
+        example.text
+    );
+}
+
+/// A profile whose component has a path that a scenario can set.
+const PROFILE: &str = "name: own\ntitle: A profile of the folder\nvariables: { place: data, wait: \"1\" }\n\
+    components:\n  - name: server\n    command: [sleep, \"{wait}\", \"{place}/log\", \"{port:main}\"]\n    mqtt_port: main\n";
+
+#[test]
+fn no_scenario_from_the_page_starts_other_programs_or_writes_elsewhere() {
+    let own = "name: mine\nplatform: { profile: ./own.yaml }\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
+    let with = |value: &str| own.replace("own.yaml }", &format!("own.yaml, with: {{ {value} }} }}"));
+    let commands = "name: mine\nplatform: { profile: existing, command: { up: [sh, -c, id], down: [\"true\"] } }\n\
+        population: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
+    let reset = "name: mine\nplatform: { profile: existing, address: \"mqtt://127.0.0.1\", between_runs: reset, reset_command: [id] }\n\
+        population: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
+    let keep = format!("{SCENARIO}record: {{ capture: {{ keep: /tmp/elsewhere }} }}\n");
+    let place = with("place: /etc/cron.d");
+    let cases = [
+        (commands, "starts programs by platform.command"),
+        (reset, "starts a program by platform.reset_command"),
+        (&*place, "into a command of the profile"),
+        (&*keep, "kept outside the folder"),
+    ];
+    let bench = Bench::new();
+    bench.write("own.yaml", PROFILE);
+    for (text, why) in cases {
+        // Whoever can write into the folder may have put it there: the page does not start it all the same.
+        bench.write("mine.yaml", text);
+        let started = bench.post("/jobs", &[("scenario", "mine.yaml")]);
+        assert_eq!(started.status, StatusCode::FORBIDDEN, "{why}: {}", started.text);
+        assert!(started.text.contains(why), "{why}: {}", started.text);
+        let saved = bench.post("/scenarios/save", &[("name", "other.yaml"), ("text", text)]);
+        assert_eq!(saved.status, StatusCode::UNPROCESSABLE_ENTITY, "{why}");
+        assert!(saved.text.contains("Not from here: "), "{}", saved.text);
+    }
+    for fine in [own, &with("wait: \"2\"")] {
+        let saved = bench.post("/scenarios/save", &[("name", "fine.yaml"), ("text", fine)]);
+        assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.text);
+        fs::remove_file(bench.folder.path().join("fine.yaml")).unwrap();
+    }
+    let allowing = Bench::with(|options| options.allow_commands = true);
+    let saved = allowing.post("/scenarios/save", &[("name", "mine.yaml"), ("text", commands)]);
+    assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.text);
+}
+
+#[test]
+fn a_run_is_started_watched_and_stopped() {
+    let bench = Bench::new();
+    bench.write("mine.yaml", SCENARIO);
+    assert_eq!(bench.post("/jobs", &[("scenario", "none.yaml")]).status, StatusCode::NOT_FOUND);
+    assert_eq!(bench.post("/jobs", &[("scenario", "../mine.yaml")]).status, StatusCode::BAD_REQUEST);
+    let started = bench.post("/jobs", &[("scenario", "mine.yaml")]);
+    assert_eq!(started.status, StatusCode::SEE_OTHER, "{}", started.text);
+    let path = started.headers[LOCATION].to_str().unwrap().to_owned();
+    let begun = Instant::now();
+    while !bench.get(&path).text.contains("it runs") {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", bench.get(&path).text);
+    }
+    let page = bench.get(&path);
+    assert!(page.text.contains(&format!("data-events=\"{path}/events\"")), "{}", page.text);
+    assert!(bench.get("/").text.contains("goes on: watch it"));
+    let second = bench.post("/jobs", &[("scenario", "mine.yaml")]);
+    assert!(
+        second.status == StatusCode::CONFLICT && second.text.contains("A run of mine.yaml goes on"),
+        "{}",
+        second.text
+    );
+    // Another page of the same folder finds it, and its viewers see its end.
+    let again = Arc::new(Site::open(options(bench.folder.path()), HERE.parse().unwrap()).unwrap());
+    assert_eq!(again.tokens.operator(), bench.site.tokens.operator(), "pages that are open stay open");
+    let [found] = &again.jobs.going_on()[..] else { panic!("{:?}", again.jobs.going_on()) };
+    again.jobs.stop(&found.id).unwrap();
+    let events = bench.get(&format!("{path}/events"));
+    assert_eq!(events.headers[CONTENT_TYPE], "text/event-stream");
+    assert!(events.text.starts_with("retry: 1000\n\nevent: now\ndata: "), "{}", events.text);
+    assert!(events.text.ends_with("event: over\ndata:\n\n"), "{}", events.text);
+    assert!(events.text.contains("The run has ended"), "{}", events.text);
+    assert_eq!(bench.post(&format!("{path}/stop"), &[]).status, StatusCode::SEE_OTHER, "it has ended");
+    for wrong in ["/jobs/x", "/jobs/0123456789abcdef", "/jobs/0123456789abcdef/events"] {
+        assert_eq!(bench.get(wrong).status, StatusCode::NOT_FOUND, "{wrong}");
+    }
+}
+
+#[test]
+fn a_program_shows_its_token_and_needs_no_origin() {
+    let bench = Bench::new();
+    let operator = format!("Bearer {}", bench.site.tokens.operator());
+    let headers = [("host", HERE), ("authorization", operator.as_str()), ("content-type", "text/plain")];
+    let checked = bench.ask(Method::POST, "/check", &headers, SCENARIO);
+    assert!(
+        checked.status == StatusCode::OK && checked.text.contains("What would happen"),
+        "{}",
+        checked.text
+    );
+    let viewer = format!("Bearer {}", bench.site.tokens.viewer());
+    let headers = [("host", HERE), ("authorization", viewer.as_str()), (ORIGIN.as_str(), OURS)];
+    assert_eq!(bench.ask(Method::POST, "/check", &headers, SCENARIO).status, StatusCode::FORBIDDEN);
+}
