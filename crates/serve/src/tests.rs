@@ -367,10 +367,16 @@ fn a_report_stands_in_a_sandbox() {
     assert!(page.text.contains("sandbox=\"allow-scripts allow-downloads\""), "{}", page.text);
     let verdict = page.text.find("The run could not be done").unwrap();
     assert!(verdict < page.text.find("<iframe").unwrap(), "the verdict is first");
-    let [whole, below] = ["/runs/3vk1a81x/report", "/runs/3vk1a81x/report/below"].map(|path| bench.get(path).text);
-    assert!(whole.contains("The run could not be done") && !below.contains("<h1"), "the page has its head: {below}");
+    let [whole, below] =
+        ["/runs/3vk1a81x/report", "/runs/3vk1a81x/report/below"].map(|path| bench.get(path).text);
+    assert!(
+        whole.contains("The run could not be done") && !below.contains("<h1"),
+        "the page has its head: {below}"
+    );
     assert!(page.text.contains("src=\"/runs/3vk1a81x/report/below\""));
-    for path in ["/runs/3vk1a81x/report", "/runs/3vk1a81x/report/below", "/compare/report?run=3vk1a81x&run=3vk1a81y"] {
+    for path in
+        ["/runs/3vk1a81x/report", "/runs/3vk1a81x/report/below", "/compare/report?run=3vk1a81x&run=3vk1a81y"]
+    {
         let report = bench.get(path);
         assert_eq!(report.status, StatusCode::OK, "{}", report.text);
         let policy = report.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
