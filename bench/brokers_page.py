@@ -195,7 +195,7 @@ def intro(measured, comparison):
         "order that is drawn. Figures are geometric means over turns with their 95 % intervals (Student, on logarithms). The order of",
         "rows is that of the means, and no ranking.",
         "",
-        f"Two brokers have a letter in common exactly where they are not distinguished. Of the {len(comparison.pairs)} pairs in all cells, {comparison.count()}",
+        f"Cells with fewer than three turns are not compared. Two brokers have a letter in common exactly where they are not distinguished. Of the {len(comparison.pairs)} pairs in all cells, {comparison.count()}",
         f"differ. The false discovery rate is {FALSE * 100:.0f} % (Benjamini and Hochberg, 1995), by Welch's tests on logarithms from which what",
         f"turns have in common was taken out. Intervals of differences are at {(1 - comparison.level) * 100:.1f} %: one excludes 1 exactly where the two differ",
         "(Benjamini and Yekutieli, 2005). [All differences](brokers/differences.csv) are in a table.",
@@ -211,7 +211,8 @@ def rows(cell, measured, comparison):
     of_brokers = {name: list(of.values()) for name, of in measured.figures[cell].items()}
     is_falling = kind == "line"
     order = sorted(of_brokers, key=lambda name: statistics.fmean(of_brokers[name]), reverse=is_falling)
-    told = letters(order, lambda one, other: comparison.differ(cell, one, other))
+    are_compared = any(pair[0] == cell for pair in comparison.pairs)
+    told = letters(order, lambda one, other: comparison.differ(cell, one, other)) if are_compared else dict.fromkeys(order, "–")
     extra = " settled |" if kind == "each" else " lost |" if kind == "recovery" else ""
     lines = [f"**{CELLS[cell][0]}**, {CELLS[cell][1]}:", "", f"| broker | mean | 95 % | times the {'highest' if is_falling else 'lowest'} | interval | runs |{extra} |", "|---" * (7 + bool(extra)) + "|"]
     for name in order:

@@ -14,6 +14,8 @@ import itertools, math, random, statistics, sys
 
 # Which share of the differences may be false.
 FALSE = 0.05
+# Of fewer figures, nothing is said of their spread.
+FEWEST = 3
 
 
 def beta(x, a, b):
@@ -51,9 +53,9 @@ def quantile(chance, freedom):
 
 
 def interval(logs):
-    """The geometric mean and its 95 % interval; no interval of one figure."""
+    """The geometric mean and its 95 % interval, of enough figures."""
     mean = statistics.fmean(logs)
-    if len(logs) < 2:
+    if len(logs) < FEWEST:
         return math.exp(mean), None
     half = quantile(0.05, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean), (math.exp(mean - half), math.exp(mean + half))
@@ -67,9 +69,9 @@ class Spread:
 
 
 def spreads(cell, step=1.0):
-    """Of logarithms by thing and turn: the spread of each thing with two turns or more, without what turns have in common. A figure
+    """Of logarithms by thing and turn: the spread of each thing with enough turns, without what turns have in common. A figure
     of a search is known to a step; it may be anywhere within it."""
-    cell = {name: turns for name, turns in cell.items() if len(turns) > 1}
+    cell = {name: turns for name, turns in cell.items() if len(turns) >= FEWEST}
     count = sum(map(len, cell.values()))
     turns = {turn for of in cell.values() for turn in of}
     rest = count - len(cell) - len(turns) + 1
