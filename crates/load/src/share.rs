@@ -148,12 +148,12 @@ mod tests {
             let ranges =
                 [(0, 0), (0, 5000), (3, 4), (7, 5), (BLOCKS - 9, 2 * BLOCKS + 9), (BLOCKS, BLOCKS + 1)];
             for (from, to) in ranges {
-                for index in [0, 1, of - 1] {
+                for index in [0, 1, of - 1].into_iter().filter(|index| *index < of) {
                     let share = Share { index, of, first: 20 };
                     let slots = share.slots(from + 20..to + 20);
                     let numbers: Vec<u32> = slots.map(|slot| share.number(slot)).collect();
                     let owned: Vec<u32> = (from + 20..to + 20).filter(|&number| share.owns(number)).collect();
-                    assert_eq!(numbers, owned, "{share:?}, {from} to {to}");
+                    assert!(numbers == owned, "{share:?}, {from} to {to}");
                 }
             }
         }

@@ -43,8 +43,6 @@ impl Reading {
 pub struct Offset {
     readings: Vec<Reading>,
     line: Line,
-    /// By how much it jumped, in all.
-    jumped: Nanos,
 }
 
 /// Theirs minus ours at a time of ours.
@@ -72,15 +70,7 @@ const BETWEEN: f64 = 2e9;
 
 impl Offset {
     /// Another round trip.
-    ///
-    /// One that no steady clock could give says that the clock has jumped, as that of a virtual machine that stood still does. What was
-    /// read before says nothing of it any more.
     pub fn add(&mut self, reading: Reading) {
-        let jump = self.jump_to(&reading);
-        if jump > 0.0 {
-            self.jumped += Nanos(jump.ceil() as i64);
-            self.readings.clear();
-        }
         if self.readings.len() == KEPT {
             // The first and the last lie far apart, which is what tells the drift: those in between are thinned out.
             let mut number = 0;
@@ -97,17 +87,14 @@ impl Offset {
         self.line = Line { within: best + UNSTEADY + Nanos(errors as i64), ..line };
     }
 
-    /// By how much it jumped at least, all jumps together.
-    pub fn jumped(&self) -> Nanos {
-        self.jumped
-    }
-
-    /// By how much a reading is beyond what those before allow, of clocks that drift apart by no more than clocks do.
-    fn jump_to(&self, reading: &Reading) -> f64 {
+    /// By how much a reading is beyond what those before allow, of fine clocks that drift apart by no more than clocks do. The clock has
+    /// jumped then, as that of a virtual machine that stood still does, and what was read before says nothing of it any more.
+    pub fn jump_to(&self, reading: &Reading) -> Option<Nanos> {
         let line = Line { at: reading.middle(), ..Line::default() };
         let (lowest, highest) = self.bounds(&line, STEADY);
         let (offset, width) = (reading.offset() as f64, reading.uncertainty().0 as f64 + 1.0);
-        (lowest - (offset + width)).max(offset - width - highest)
+        let jump = (lowest - (offset + width)).max(offset - width - highest);
+        (jump > 0.0).then(|| Nanos(jump.ceil() as i64))
     }
 
     /// Round trips that are kept.
@@ -338,23 +325,26 @@ mod tests {
     #[test]
     fn a_clock_that_jumps_is_known_within_what_is_certain_and_its_jump_is_said() {
         for jump in [-50_000_000_i64, 50_000_000, 3_000_000] {
-            let mut offset = Offset::default();
+            let (mut offset, mut jumped) = (Offset::default(), Nanos::ZERO);
             for number in 0..60_i64 {
                 let ours = 1_000_000_000 * number;
                 let (there, back) =
                     (100_000 + (number * 7919) % 900_000, 100_000 + (number * 104_729) % 900_000);
                 let truth = 3_000_000_000 + number * 90_000 + if number < 30 { 0 } else { jump };
                 let (asked, answered) = (Nanos(ours - there), Nanos(ours + back));
-                offset.add(Reading { asked, answered, theirs: Nanos(ours + truth) });
+                let reading = Reading { asked, answered, theirs: Nanos(ours + truth) };
+                if let Some(jump) = offset.jump_to(&reading) {
+                    assert!(number >= 30, "90 ppm are no jump");
+                    jumped += jump;
+                    offset = Offset::default();
+                }
+                offset.add(reading);
                 let wrong = (offset.told().offset.0 - truth).abs();
                 let certain = offset.certain(Nanos::ZERO);
                 assert!(wrong <= certain.0, "{wrong} ns and {certain} after {number}: {:?}", offset.told());
-                if number < 30 {
-                    assert_eq!(offset.jumped(), Nanos::ZERO, "90 ppm are no jump");
-                }
             }
-            let missed = (jump.abs() - offset.jumped().0).abs();
-            assert!(missed < 2_200_000, "{} of {jump}", offset.jumped());
+            let missed = (jump.abs() - jumped.0).abs();
+            assert!(missed < 2_200_000, "{jumped} of {jump}");
         }
     }
 

@@ -123,6 +123,8 @@ struct Worker {
     receipts: Receipts,
     /// The level whose load goes on, and when its hold ends.
     load: Option<(u16, Nanos)>,
+    /// The last level that it was told of.
+    level: Option<u16>,
     /// What was received here of the devices of others.
     outbox: BTreeMap<Place, Vec<Delivery>>,
     gone: BTreeSet<Place>,
@@ -132,7 +134,8 @@ impl Worker {
     fn new(place: Place, threads: usize) -> Worker {
         let links = BTreeMap::from([(0, Link::new(RUN, SPOOL, Nanos::ZERO))]);
         let receipts = Receipts::new(threads);
-        Worker { place, threads, links, receipts, load: None, outbox: BTreeMap::new(), gone: BTreeSet::new() }
+        let (outbox, gone) = (BTreeMap::new(), BTreeSet::new());
+        Worker { place, threads, links, receipts, load: None, level: None, outbox, gone }
     }
 
     fn link(&mut self, other: Place, now: Nanos) -> &mut Link {
@@ -161,7 +164,10 @@ impl Worker {
                 }
             }
             Message::Order(Order { command: Command::Run { timeline, .. }, .. }) => {
-                self.load = Some((timeline.level, timeline.hold_end));
+                // Each load thread is told of the level.
+                if self.level.replace(timeline.level) != Some(timeline.level) {
+                    self.load = Some((timeline.level, timeline.hold_end));
+                }
             }
             Message::Order(Order { command: Command::PassOn, .. }) => {
                 self.load = None;

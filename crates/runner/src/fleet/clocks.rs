@@ -32,7 +32,7 @@ struct HostClock {
     next_ping: Nanos,
     /// How it stood when the level began.
     began: ClockReading,
-    /// By how much it had jumped until then.
+    /// By how much it has jumped in the level.
     jumped: Nanos,
 }
 
@@ -69,6 +69,10 @@ impl Clocks {
     /// Takes an answer.
     pub(super) fn answered(&mut self, clock: usize, reading: Reading, wall_ahead: i64) {
         if let Some(clock) = self.all.get_mut(clock) {
+            if let Some(jump) = clock.offset.jump_to(&reading) {
+                clock.jumped += jump;
+                clock.offset = Offset::default();
+            }
             clock.offset.add(reading);
             clock.wall_ahead = Some(wall_ahead);
         }
@@ -100,7 +104,7 @@ impl Clocks {
     pub(super) fn level_begins(&mut self) {
         for clock in &mut self.all {
             clock.began = clock.reading(self.bound);
-            clock.jumped = clock.offset.jumped();
+            clock.jumped = Nanos::ZERO;
         }
     }
 
@@ -108,7 +112,7 @@ impl Clocks {
     pub(super) fn in_level(&self, clock: usize) -> Option<(ClockReading, ClockReading)> {
         let now = |clock: &HostClock| {
             let reading = clock.reading(self.bound);
-            ClockReading { within: reading.within + clock.offset.jumped() - clock.jumped, ..reading }
+            ClockReading { within: reading.within + clock.jumped, ..reading }
         };
         self.all.get(clock).map(|clock| (clock.began, now(clock)))
     }
