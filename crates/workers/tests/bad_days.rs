@@ -163,11 +163,12 @@ impl Worker {
                         .push(delivery.sequence);
                 }
             }
-            Message::Order(Order { command: Command::Run { timeline, .. }, .. }) => {
-                // Each load thread is told of the level.
-                if self.level.replace(timeline.level) != Some(timeline.level) {
-                    self.load = Some((timeline.level, timeline.hold_end));
-                }
+            // Each load thread is told of the level.
+            Message::Order(Order { command: Command::Run { timeline, .. }, .. })
+                if self.level != Some(timeline.level) =>
+            {
+                self.level = Some(timeline.level);
+                self.load = Some((timeline.level, timeline.hold_end));
             }
             Message::Order(Order { command: Command::PassOn, .. }) => {
                 self.load = None;
