@@ -31,7 +31,7 @@ PERIOD = 200
 # A host: its type in the table of prices, the part of its processors and its memory that may be used, and its addresses.
 HOST, USED, ADDRESSES = "c4.2xlarge", 0.7, 4
 PORTS = 64_512
-# What the kernel takes for one end of an idle connection; of two bytes of a send and a receive buffer, none are held.
+# What the kernel takes for one end of an idle connection (docs/scaling.md).
 KERNEL = 4 * 1024
 HOURS_OF_MONTH = 730
 CONNECT_MINUTES = 37

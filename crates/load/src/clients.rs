@@ -2,6 +2,7 @@
 
 use crate::driver::Client;
 use crate::share::Share;
+use std::ops::Range;
 
 /// Clients of one kind whose numbers are in a range, as far as a load thread owns them, in the order of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,21 +37,24 @@ impl ClientKind {
 }
 
 impl Clients {
-    /// Nobody.
-    pub const NONE: Clients = Clients { kind: ClientKind::Devices, share: Share::NOTHING, from: 0, to: 0 };
-
     /// How many they are.
     pub fn count(&self) -> u32 {
-        let slots = self.share.slots(self.from..self.to);
-        slots.end.saturating_sub(slots.start)
+        self.places().len() as u32
     }
 
-    /// Takes the first one.
-    pub fn take_first(&mut self) -> Option<Client> {
-        let slots = self.share.slots(self.from..self.to);
-        let number = (!slots.is_empty()).then(|| self.share.number(slots.start))?;
-        self.from = number + 1;
-        Some(self.kind.client(number))
+    /// Their places among those of their kind that the load thread owns.
+    pub fn places(&self) -> Range<u32> {
+        self.share.slots(self.from..self.to)
+    }
+
+    /// The client at a place.
+    pub fn at(&self, place: u32) -> Client {
+        self.kind.client(self.share.number(place))
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = Client> {
+        self.places().map(|place| self.at(place))
     }
 }
 
@@ -59,18 +63,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_come_in_order_until_none_is_left() {
+    fn clients_come_in_order_as_far_as_the_load_thread_owns_them() {
         let share = Share { index: 1, of: 3, first: 10 };
-        let mut clients = Clients { kind: ClientKind::Subscribers, share, from: 12, to: 1036 };
-        let count = clients.count();
-        let all: Vec<Client> = std::iter::from_fn(|| clients.take_first()).collect();
-        assert_eq!(all.len(), count as usize);
+        let clients = Clients { kind: ClientKind::Subscribers, share, from: 12, to: 1036 };
+        let all: Vec<Client> = clients.iter().collect();
+        assert_eq!(all.len(), clients.count() as usize);
         assert_eq!(all.first(), Some(&Client::Subscriber(14)), "12 and 13 are those of others");
-        assert!(all.is_sorted() && clients.count() == 0);
-        assert_eq!(Clients::NONE.count(), 0);
-        let mut last =
-            Clients { kind: ClientKind::Devices, share: Share::WHOLE, from: u32::MAX - 1, to: u32::MAX };
-        assert_eq!(last.take_first(), Some(Client::Device(u32::MAX - 1)));
-        assert_eq!(last.take_first(), None);
+        assert!(all.is_sorted());
+        let of =
+            |share: Share| Clients { kind: ClientKind::Devices, share, from: u32::MAX - 1, to: u32::MAX };
+        assert!(of(Share::WHOLE).iter().eq([Client::Device(u32::MAX - 1)]));
+        assert_eq!(of(Share::NOTHING).iter().next(), None);
     }
 }

@@ -29,6 +29,7 @@ use plimsoll_scenario::plan::{LevelPlan, MarkerForm, Model, Plan, Protocol};
 pub(crate) use retries::PATIENCE as CONNECT_PATIENCE;
 use retries::Retries;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use workload::Workload;
@@ -188,9 +189,11 @@ pub struct Shard<D: Driver> {
     at_work: AtWork,
 }
 
+#[derive(Default)]
 struct Connecting {
-    /// Who was not tried yet.
-    clients: Clients,
+    clients: Option<Clients>,
+    /// The places of those who were not tried yet.
+    places: Range<u32>,
     /// Who tries again.
     again: VecDeque<Client>,
     next: Nanos,
@@ -202,17 +205,18 @@ struct Connecting {
 impl Connecting {
     fn of(clients: Clients, (next, gap): (Nanos, Nanos), awaited: bool) -> Connecting {
         let pending = if awaited { clients.count() } else { 0 };
-        Connecting { clients, again: VecDeque::new(), next, gap, pending, awaited }
+        let places = clients.places();
+        Connecting { clients: Some(clients), places, again: VecDeque::new(), next, gap, pending, awaited }
     }
 
     fn is_over(&self) -> bool {
-        self.clients.count() == 0 && self.again.is_empty()
+        self.places.is_empty() && self.again.is_empty()
     }
-}
 
-impl Default for Connecting {
-    fn default() -> Connecting {
-        Connecting::of(Clients::NONE, (Nanos::ZERO, Nanos::ZERO), false)
+    /// Takes who is next.
+    fn take(&mut self) -> Option<Client> {
+        let first = self.clients.and_then(|clients| Some(clients.at(self.places.next()?)));
+        first.or_else(|| self.again.pop_front())
     }
 }
 
@@ -336,10 +340,10 @@ impl<D: Driver> Shard<D> {
                     self.reply(Reply::AllReady);
                 }
             }
-            Command::Release(mut clients) => {
+            Command::Release(clients) => {
                 // Those still waiting for their turn are not wanted any more either.
                 self.connecting = Connecting::default();
-                while let Some(client) = clients.take_first() {
+                for client in clients.iter() {
                     let connected = u32::from(self.driver.release(client));
                     self.connected = self.connected.saturating_sub(connected);
                     self.outages.forget(client);
@@ -428,9 +432,7 @@ impl<D: Driver> Shard<D> {
             self.connecting.again.push_back(client);
         }
         while begun < BATCH && self.connecting.next <= now {
-            let connecting = &mut self.connecting;
-            let next = connecting.clients.take_first().or_else(|| connecting.again.pop_front());
-            let Some(client) = next else { return };
+            let Some(client) = self.connecting.take() else { return };
             if self.driver.connect(client) {
                 if !self.connecting.awaited {
                     let here = self.here();

@@ -166,9 +166,8 @@ impl Worker<'_> {
 
     /// How long it waits for what comes next. Load threads wake nobody, because that would cost time of theirs.
     fn patience(&self) -> Duration {
-        let now = monotonic();
-        let next = self.work.as_ref().and_then(Work::next_look).unwrap_or(now + TURN);
-        Duration::from_nanos((next.min(now + TURN) - now).max(Nanos::ZERO).0.unsigned_abs())
+        let wait = self.work.as_ref().and_then(Work::next_look).map_or(TURN, |next| next - monotonic());
+        Duration::from_nanos(wait.clamp(Nanos::ZERO, TURN).0.unsigned_abs())
     }
 
     /// Whether no run has needed it for as long as it was to wait.

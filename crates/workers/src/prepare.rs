@@ -83,8 +83,8 @@ impl Prepare {
     }
 }
 
-/// Stands of a population one after the other. Most are equal, so each is written once with how often it comes: what thousands of workers
-/// are sent does not grow with the square of their number.
+/// Stands of a population one after the other. Most are equal, so each is written once with how often it comes: all workers are sent
+/// those of all workers.
 mod runs {
     use super::MOST_WORKERS;
     use plimsoll_load::layout::Stand;

@@ -57,6 +57,11 @@ impl Receipts {
         self.gone.insert(other);
     }
 
+    /// Whether another worker is gone.
+    pub fn is_lost(&self, other: ProcessId) -> bool {
+        self.gone.contains(&other)
+    }
+
     /// A load thread has passed on what it had. Whether it was the last one of a round: what they left is to be sent then, and
     /// [`Receipts::round`] is for the coordinator.
     pub fn thread_has_passed_on(&mut self) -> bool {
@@ -106,8 +111,12 @@ impl Rounds {
 
     /// What is to come to each worker, once all that work have passed on what they had; those without an entry wait for nothing. It is
     /// said once a round.
-    pub fn complete(&mut self, working: &[ProcessId]) -> Option<(u32, BTreeMap<ProcessId, Passed>)> {
-        if self.passed.is_empty() || working.iter().any(|process| !self.passed.contains_key(process)) {
+    pub fn complete(
+        &mut self,
+        working: impl IntoIterator<Item = ProcessId>,
+    ) -> Option<(u32, BTreeMap<ProcessId, Passed>)> {
+        let mut working = working.into_iter();
+        if self.passed.is_empty() || working.any(|process| !self.passed.contains_key(&process)) {
             return None;
         }
         let passed = std::mem::take(&mut self.passed);
@@ -136,10 +145,10 @@ mod tests {
         a.sent(B, 5);
         assert!(!a.thread_has_passed_on() && a.thread_has_passed_on());
         rounds.passed(A, a.round());
-        assert!(rounds.complete(&[A, B]).is_none(), "the other one has not passed on what it had");
+        assert!(rounds.complete([A, B]).is_none(), "the other one has not passed on what it had");
         assert!(b.thread_has_passed_on());
         rounds.passed(B, b.round());
-        let (round, mut expected) = rounds.complete(&[A, B]).unwrap();
+        let (round, mut expected) = rounds.complete([A, B]).unwrap();
         assert_eq!((round, expected.contains_key(&A)), (1, false));
         assert_eq!(b.take_complete(), 0, "nobody has said what is to come");
         b.expect(expected.remove(&B).unwrap());
@@ -158,11 +167,11 @@ mod tests {
         rounds.passed(B, Passed { round: 1, deliveries: vec![(A, 7)] });
         assert!(a.thread_has_passed_on());
         rounds.passed(A, a.round());
-        let (_, mut expected) = rounds.complete(&[A]).unwrap();
+        let (_, mut expected) = rounds.complete([A]).unwrap();
         a.expect(expected.remove(&A).unwrap());
         assert_eq!(a.take_complete(), 0);
         a.lose(B);
         assert_eq!(a.take_complete(), 1);
-        assert!(rounds.complete(&[A]).is_none(), "a round is said once");
+        assert!(rounds.complete([A]).is_none(), "a round is said once");
     }
 }

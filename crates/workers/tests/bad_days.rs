@@ -307,7 +307,7 @@ impl Coordinator {
 
     fn expect(&mut self) {
         let working: Vec<ProcessId> = self.there().into_iter().map(|place| process(place + 1)).collect();
-        let Some((round, mut expected)) = self.rounds.complete(&working) else { return };
+        let Some((round, mut expected)) = self.rounds.complete(working) else { return };
         for place in self.there() {
             let nothing = || Passed { round, deliveries: Vec::new() };
             let own = expected.remove(&process(place + 1)).unwrap_or_else(nothing);

@@ -191,7 +191,7 @@ mod tests {
         {
             let dealt: Vec<Vec<Client>> = (layout.seats(0).iter())
                 .map(|seat| clients_of(seat, kind, &population, 0..count))
-                .map(|mut clients| std::iter::from_fn(|| clients.take_first()).collect())
+                .map(|clients| clients.iter().collect())
                 .collect();
             assert_eq!(dealt.iter().map(Vec::len).sum::<usize>(), count as usize);
             let one = kind.client(number);

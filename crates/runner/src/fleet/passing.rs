@@ -8,7 +8,7 @@ use plimsoll_load::shard::{Command, Reply};
 use plimsoll_model::Nanos;
 use plimsoll_model::record::{Crossed, LevelClocks, LevelEnd, WorkerClock};
 use plimsoll_scenario::plan::Plan;
-use plimsoll_workers::frame::{Frame, ProcessId};
+use plimsoll_workers::frame::Frame;
 use plimsoll_workers::link::LEASE;
 use plimsoll_workers::message::{Crossing, Give, Message};
 use plimsoll_workers::post::Arrival;
@@ -336,9 +336,8 @@ impl Work {
     /// Once all workers have passed on what they had received of others' devices, each hears what is to come to it.
     fn expect(&mut self) {
         let is_working = |member: &&Member| member.threads > 0 && !member.is_gone;
-        let working: Vec<ProcessId> =
-            self.fleet.members.iter().filter(is_working).map(|member| member.worker.process).collect();
-        let Some((round, mut expected)) = self.rounds.complete(&working) else { return };
+        let working = self.fleet.members.iter().filter(is_working).map(|member| member.worker.process);
+        let Some((round, mut expected)) = self.rounds.complete(working) else { return };
         for place in 0..self.fleet.members.len() {
             let is_working = |member: &&mut Member| member.threads > 0 && !member.is_gone;
             let Some(member) = self.fleet.members.get_mut(place).filter(is_working) else { continue };

@@ -18,7 +18,7 @@ use plimsoll_workers::message::{Begin, Crossing, Give, Message, Prepared, Reserv
 use plimsoll_workers::post::Post;
 use plimsoll_workers::prepare::{Peer, Prepare};
 use plimsoll_workers::receipts::Receipts;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,8 +50,6 @@ pub struct Work {
     coordinator: ProcessId,
     /// To the coordinator, and to the other workers with which deliveries were exchanged.
     links: BTreeMap<ProcessId, Link>,
-    /// Other workers that are gone.
-    gone: BTreeSet<ProcessId>,
     /// Which load threads this worker has, and who has each of the others; `None` before it was made ready.
     own: Option<Own>,
     plan: Option<Arc<Plan>>,
@@ -78,6 +76,8 @@ struct Own {
     homes: Vec<Option<Peer>>,
     /// The same workers by their processes: each frame asks for one.
     peers: BTreeMap<ProcessId, Peer>,
+    /// Deliveries that went to them, and that came of them.
+    receipts: Receipts,
 }
 
 impl Own {
@@ -94,7 +94,8 @@ impl Own {
             }
         }
         let peers = homes.iter().flatten().map(|peer| (peer.process, *peer)).collect();
-        Own { part, homes, peers }
+        let receipts = Receipts::new(part.layout.numbers_at(part.process).len());
+        Own { part, homes, peers, receipts }
     }
 
     /// Load threads here.
@@ -113,8 +114,6 @@ struct Load {
     part: LoadPart,
     clock: Clock,
     threads: ThreadSampler,
-    /// Deliveries that went to other workers, and that came of them.
-    receipts: Receipts,
     /// What came from other workers since the level began, by worker and population.
     crossed: BTreeMap<(ProcessId, u16), u64>,
     stopped: usize,
@@ -148,7 +147,6 @@ impl Work {
             bits,
             coordinator,
             links: BTreeMap::from([(coordinator, link)]),
-            gone: BTreeSet::new(),
             own: None,
             plan: None,
             refusal: None,
@@ -164,8 +162,8 @@ impl Work {
 
     /// Whether a frame belongs to this run.
     pub fn is_from(&self, from: ProcessId, frame: &LinkFrame) -> bool {
-        let is_peer = || self.own.as_ref().is_some_and(|own| own.peer(from).is_some());
-        frame.run == self.bits && (from == self.coordinator || (is_peer() && !self.gone.contains(&from)))
+        let is_peer = |own: &Own| own.peer(from).is_some() && !own.receipts.is_lost(from);
+        frame.run == self.bits && (from == self.coordinator || self.own.as_ref().is_some_and(is_peer))
     }
 
     /// For people: whether it is ready.
@@ -262,15 +260,14 @@ impl Work {
             Message::Start(start) => self.components.iter().for_each(|own| own.start(start.clone())),
             Message::Gone(process) => {
                 self.links.remove(&process);
-                self.gone.insert(process);
-                if let Some(load) = &mut self.load {
-                    load.receipts.lose(process);
+                if let Some(own) = &mut self.own {
+                    own.receipts.lose(process);
                 }
                 self.pass_on();
             }
             Message::Expect(expected) => {
-                if let Some(load) = &mut self.load {
-                    load.receipts.expect(expected);
+                if let Some(own) = &mut self.own {
+                    own.receipts.expect(expected);
                 }
                 self.pass_on();
             }
@@ -348,13 +345,10 @@ impl Work {
             }
         });
         passing.map_err(|error| format!("a thread could not start: {error}"))?;
-        let mut receipts = Receipts::new(part.count());
-        self.gone.iter().for_each(|process| receipts.lose(*process));
         self.load = Some(Load {
             threads: ThreadSampler::new(part.threads()),
             part,
             clock,
-            receipts,
             crossed: BTreeMap::new(),
             stopped: 0,
             ready: 0,
@@ -380,7 +374,7 @@ impl Work {
 
     /// What another worker has to say.
     fn receipt(&mut self, from: ProcessId, message: Message) {
-        let (Some(load), Some(own)) = (&mut self.load, &self.own) else { return };
+        let (Some(load), Some(own)) = (&mut self.load, &mut self.own) else { return };
         // Workers have nothing else to say to each other.
         let Message::Receipts(shard, mut deliveries) = message else { return };
         if !own.peer(from).is_some_and(|peer| peer.shares_clock) {
@@ -391,7 +385,7 @@ impl Work {
             *load.crossed.entry((from, population as u16)).or_default() += count;
         }
         load.part.leave(shard, deliveries);
-        load.receipts.came(from, count);
+        own.receipts.came(from, count);
         self.pass_on();
     }
 
@@ -405,7 +399,7 @@ impl Work {
         let Some(load) = &mut self.load else { return };
         match (reply, &mut load.halted) {
             (Reply::PassedOn, _) => {
-                if load.receipts.thread_has_passed_on() {
+                if self.own.as_mut().is_some_and(|own| own.receipts.thread_has_passed_on()) {
                     self.tell_passed_on();
                 }
             }
@@ -432,14 +426,14 @@ impl Work {
     /// All shards here have passed on their receipts: those for other workers go out, and the coordinator hears how many there were.
     fn tell_passed_on(&mut self) {
         self.leave_receipts();
-        let Some(load) = &self.load else { return };
-        let passed = load.receipts.round();
-        self.tell(&Message::PassedOn(passed));
+        if let Some(passed) = self.own.as_ref().map(|own| own.receipts.round()) {
+            self.tell(&Message::PassedOn(passed));
+        }
     }
 
     /// Replies that all was passed on, once what all other workers have passed on is here.
     fn pass_on(&mut self) {
-        let replies = self.load.as_mut().map_or(0, |load| load.receipts.take_complete());
+        let replies = self.own.as_mut().map_or(0, |own| own.receipts.take_complete());
         if replies > 0 {
             self.tell_crossed();
         }
@@ -458,7 +452,7 @@ impl Work {
 
     /// Sends what was received here of the devices of other workers.
     fn leave_receipts(&mut self) {
-        let (Some(load), Some(own)) = (&mut self.load, &self.own) else { return };
+        let (Some(load), Some(own)) = (&mut self.load, &mut self.own) else { return };
         let mut sent: Vec<(ProcessId, Message)> = Vec::new();
         for (shard, mut deliveries) in load.part.take_for_others() {
             let Some(peer) = own.homes.get(shard as usize).copied().flatten() else { continue };
@@ -466,11 +460,12 @@ impl Work {
             if !peer.shares_clock {
                 deliveries.iter_mut().for_each(|delivery| delivery.at = delivery.at - self.ahead);
             }
-            load.receipts.sent(peer.process, deliveries.len() as u64);
-            sent.push((peer.process, Message::Receipts(shard, deliveries)));
+            own.receipts.sent(peer.process, deliveries.len() as u64);
+            // Nobody reads what goes to one that is gone.
+            if !own.receipts.is_lost(peer.process) {
+                sent.push((peer.process, Message::Receipts(shard, deliveries)));
+            }
         }
-        // Nobody reads what goes to one that is gone.
-        sent.retain(|(owner, _)| !self.gone.contains(owner));
         sent.iter().for_each(|(owner, message)| self.send_to(*owner, message));
     }
 

@@ -106,6 +106,22 @@ fn flow_and_drain(next_incoming: u32, window: u32, credit: Option<(u32, u32)>, d
     frame(0x13, if credit.is_some() { 9 } else { 4 }, fields, b"")
 }
 
+/// A message or a part of one, as the platform delivers it.
+fn transfer(delivery: Option<u32>, more: bool, payload: &[u8]) -> Vec<u8> {
+    let fields = |out: &mut Vec<u8>| {
+        put_uint(0, out);
+        match delivery {
+            Some(delivery) => put_uint(delivery, out),
+            None => put_null(out),
+        }
+        put_null(out);
+        put_null(out);
+        put_bool(false, out);
+        put_bool(more, out);
+    };
+    frame(0x14, 6, fields, payload)
+}
+
 /// Opens everything with a platform that takes frames of 512 bytes.
 fn open(session: &mut Session) {
     assert_eq!(receive(session, amqp1::SASL_HEADER), went("Nothing", &[]));
@@ -230,20 +246,6 @@ fn a_subscriber_wants_more_before_all_has_come() {
     assert_eq!(subscriber.address, "a.*.#");
     open(&mut subscriber);
     assert_eq!(receive(&mut subscriber, &attach(0, false, true)), went("Ready", &[0x13]));
-    let transfer = |delivery: Option<u32>, more: bool, payload: &[u8]| {
-        let fields = |out: &mut Vec<u8>| {
-            put_uint(0, out);
-            match delivery {
-                Some(delivery) => put_uint(delivery, out),
-                None => put_null(out),
-            }
-            put_null(out);
-            put_null(out);
-            put_bool(false, out);
-            put_bool(more, out);
-        };
-        frame(0x14, 6, fields, payload)
-    };
     let mut message = Vec::new();
     message::put(b"hello", false, &mut message);
     let delivered = format!("Delivered({:?})", b"hello");
@@ -409,17 +411,6 @@ fn whatever_a_platform_says_nothing_panics() {
         },
         b"",
     );
-    let transfer = |more: bool, payload: &[u8]| {
-        let fields = |out: &mut Vec<u8>| {
-            put_uint(0, out);
-            put_uint(1, out);
-            put_null(out);
-            put_null(out);
-            put_bool(false, out);
-            put_bool(more, out);
-        };
-        frame(0x14, 6, fields, payload)
-    };
     let mut message = Vec::new();
     message::put(b"hello", false, &mut message);
     let said = [
@@ -434,8 +425,8 @@ fn whatever_a_platform_says_nothing_panics() {
         flow(u32::MAX, u32::MAX, Some((u32::MAX, u32::MAX))),
         flow_and_drain(0, 3, Some((2, 7)), true),
         flow(7, 0, None),
-        transfer(false, &message),
-        transfer(true, &message),
+        transfer(Some(1), false, &message),
+        transfer(Some(1), true, &message),
         disposition(0, 0, 0x24),
         disposition(1, u32::MAX, 0x25),
         disposition(0, 9, 0x26),
