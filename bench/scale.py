@@ -35,6 +35,8 @@ PORTS = 64_512
 KERNEL = 4 * 1024
 HOURS_OF_MONTH = 730
 CONNECT_MINUTES = 37
+# Devices that a run can number, by what a marker holds.
+MOST_DEVICES = 2**24 - 1
 
 
 def run(broker, keys):
@@ -136,7 +138,7 @@ def needs(devices, costs):
     used = {name: 1 / (share * hosts) for name, share in of_host.items()}
     used["processor of the coordinator"] = hosts * costs["worker_processors"]
     used["load threads of a population"] = threads / 16_384
-    used["numbers of devices"] = devices / 2**32
+    used["numbers of devices in a run"] = devices / MOST_DEVICES
     used[f"connecting in {CONNECT_MINUTES} minutes"] = connecting / (CONNECT_MINUTES * 60)
     return {
         "hosts": hosts, "processors": rate * costs["message_us_1ms"] / 1e6, "memory": devices * (costs["connection_bytes"] + KERNEL) / 1024**3,
