@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -395,6 +396,15 @@ impl Finished {
 #[track_caller]
 pub fn count(level: &Value, name: &str) -> u64 {
     level[name].as_u64().unwrap_or_else(|| panic!("no count {name} in {level:#}"))
+}
+
+/// Messages sent, of as many due. The others are unsent, which only a machine that stood still when the level ended explains.
+#[track_caller]
+pub fn sent(level: &Value, expected: impl RangeBounds<u64>) -> u64 {
+    let [due, sent, unsent] = ["due", "sent", "unsent"].map(|name| count(level, name));
+    assert!(expected.contains(&due) && due == sent + unsent, "{level:#}");
+    assert!(unsent == 0 || level["validity"] == "host_bound", "{level:#}");
+    sent
 }
 
 /// A number of a level, by the path of its keys.

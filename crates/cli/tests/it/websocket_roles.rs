@@ -1,7 +1,7 @@
 //! A platform over WebSocket with devices and subscribers, as brokers made of microservices have it: clients are let in, answers
 //! repeat names, and each message is pushed to those that asked for its device.
 
-use crate::harness::{Bench, count};
+use crate::harness::{Bench, count, sent};
 use plimsoll_codec::websocket::{Event, Opcode, Reader, accept_of, encode_frame};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -132,8 +132,7 @@ fn each_message_is_answered_by_name_and_pushed_to_those_that_follow_its_device()
     ));
     let finished = finished.judged();
     let level = finished.level(0);
-    let sent = count(level, "sent");
-    assert!((198..=200).contains(&sent), "{finished:?}");
+    let sent = sent(level, 198..=200);
     assert_eq!(
         (count(level, "acknowledged"), count(level, "expected_deliveries")),
         (sent, 2 * sent),
