@@ -35,8 +35,18 @@ pub fn facts() -> BTreeMap<String, String> {
 
 /// Which monotonic clock this process reads: that of one boot of a kernel, in one time namespace. `None` where that cannot be read.
 pub fn clock_identity() -> Option<String> {
+    namespace("time")
+}
+
+/// Which network this process is in: a network namespace of one boot of a kernel. `None` where that cannot be read.
+pub fn network_identity() -> Option<String> {
+    namespace("net")
+}
+
+/// The namespace of that kind in which this process is (namespaces(7)), among those of all hosts.
+fn namespace(kind: &str) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let namespace = fs::read_link("/proc/self/ns/time").ok()?;
+    let namespace = fs::read_link(format!("/proc/self/ns/{kind}")).ok()?;
     Some(format!("{} {}", boot.trim(), namespace.display()))
 }
 

@@ -132,7 +132,7 @@ impl Running {
             leaves: false,
             input: None,
         };
-        let log = dir.join(format!("{name}.log"));
+        let log = log_of(&name, dir, options).map_err(failed("cannot make the folder of its log".into()))?;
         let mut start = Start { command, environment, folder, bounds };
         for command in prepare {
             let step = Start { command, ..start.clone() };
@@ -199,6 +199,15 @@ impl Running {
         (self.reported, self.returning) = (false, true);
         Ok(())
     }
+}
+
+/// The file that takes what a component says.
+fn log_of(name: &str, dir: &Path, options: &Options) -> io::Result<PathBuf> {
+    if let Some(folder) = &options.logs {
+        // They may say what nobody else is to read.
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    Ok(options.logs.as_deref().unwrap_or(dir).join(format!("{name}.log")))
 }
 
 impl Start {

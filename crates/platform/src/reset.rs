@@ -97,6 +97,7 @@ mod tests {
         let options = Options {
             program: PathBuf::new(),
             processors: Vec::new(),
+            logs: None,
             mqtt5: false,
             stop: Arc::clone(&stop),
         };

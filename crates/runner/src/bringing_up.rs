@@ -92,6 +92,7 @@ fn of_platform(options: &Options) -> plimsoll_platform::Options {
     plimsoll_platform::Options {
         program: options.program.clone(),
         processors: Vec::new(),
+        logs: None,
         mqtt5: false,
         stop: Arc::clone(&options.stop),
     }

@@ -6,6 +6,7 @@ mod components;
 mod local;
 mod passing;
 mod standing;
+mod wire;
 
 use crate::resume::fingerprint;
 use clocks::Clocks;
@@ -26,6 +27,7 @@ use plimsoll_workers::post::{Arrival, Post, PostError};
 use plimsoll_workers::prepare::{Peer, Prepare};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +39,7 @@ use passing::Awaited;
 pub use passing::Passing;
 pub use plimsoll_workers::post::Server;
 pub use plimsoll_workers::prepare::Source;
+pub use wire::{CapturedElsewhere, WireElsewhere};
 
 /// Workers announce themselves once a second: after so long all were heard.
 const LISTENING: Duration = Duration::from_millis(2500);
@@ -147,6 +150,8 @@ pub struct Fleet {
     /// Where goes what workers see of components, and comes out until somebody wants it.
     reports: Sender<Report>,
     reported: Option<Reports>,
+    /// While workers capture: the servers of the platform, and bytes of packets that each keeps at most.
+    wire: Option<(Vec<(String, SocketAddr)>, u64)>,
     /// Those that were started for this run.
     _local: Option<Local>,
 }
@@ -220,7 +225,7 @@ fn unsupported(plan: &Plan) -> Option<&'static str> {
     {
         return Some("no storm, faults or experiment where components stand at workers");
     }
-    plan.record.capture.is_some().then_some("no capture of packets")
+    None
 }
 
 impl Fleet {
@@ -288,6 +293,7 @@ impl Fleet {
             sites,
             reports,
             reported,
+            wire: None,
             _local: local,
         })
     }

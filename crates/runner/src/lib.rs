@@ -52,7 +52,7 @@ use bringing_up::Brought;
 use controller::{ControllerError, Scene, Sessions};
 use failure::Failure;
 use faults::Faults;
-use fleet::{AtWorkers, Fleet, FleetError, Passing, Wanted};
+use fleet::{AtWorkers, Fleet, FleetError, Passing, Wanted, WireElsewhere};
 use plimsoll_analysis::dissection::Ledger;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
@@ -77,7 +77,7 @@ use running::Running;
 use secrets::Secrets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use storm::Storm;
@@ -355,6 +355,7 @@ fn perform(
     let platform_options = plimsoll_platform::Options {
         program: options.program.clone(),
         processors: placement.platform.clone(),
+        logs: plan.platform.logs.as_ref().map(|folder| Path::new(folder).join(id.to_string())),
         mqtt5: plan.mqtt.version == plimsoll_codec::mqtt::Version::V5,
         stop: Arc::clone(&options.stop),
     };
@@ -369,6 +370,12 @@ fn perform(
     let planned = Planned::of(&plan.platform, plan.seed, &platform_options)?;
     let listens = plan.populations().any(|plan| plan.platform.roles.listener.is_some());
     let mut servers = planned.ports(&plan.platform);
+    if fleet.is_some() {
+        let stands_elsewhere = |name: &str| {
+            plan.platform.profile.components.iter().any(|own| own.at.is_some() && own.name == name)
+        };
+        servers.retain(|(name, _)| !stands_elsewhere(name));
+    }
     let running = Running::find(&plan.platform, &servers, plan.record.capture.is_some())?;
     servers.extend(running.servers.iter().cloned());
     let ports = running.ports();
@@ -376,10 +383,11 @@ fn perform(
         RunCapture::begin(capture, id, &options.program, (servers.clone(), &ports), listens, &options.stop)
     };
     let mut capture = plan.record.capture.as_ref().map(begin).transpose()?;
+    let captures = capture.as_ref().map(|capture| capture.folder().to_owned());
     brought.release(options, progress)?;
     let mut platform = match &mut fleet {
         Some(fleet) if fleet.has_components() => {
-            let mut elsewhere = AtWorkers { fleet, mqtt5: platform_options.mqtt5, stop: &options.stop };
+            let mut elsewhere = AtWorkers { fleet, plan, servers: &servers, stop: &options.stop };
             planned.bring_up_with(&plan.platform, &platform_options, Some(&mut elsewhere))?
         }
         _ => planned.bring_up(&plan.platform, &platform_options)?,
@@ -405,6 +413,9 @@ fn perform(
     let fleet = match fleet {
         None => None,
         Some(mut fleet) => {
+            if let Some(capture) = plan.record.capture.as_ref().filter(|_| !fleet.has_components()) {
+                fleet.begin_captures(capture, &servers, Vec::new(), &options.stop)?;
+            }
             progress.step("starting load threads at workers");
             fleet.begin(&addresses, epoch, &options.stop)?;
             fleet.clocks_in_words().into_iter().try_for_each(|told| writer.add_note(told))?;
@@ -445,14 +456,20 @@ fn perform(
     };
     let outcome = outcome.map_err(|failure| failure.after(watch.death()).behind(&plan.platform.relays));
     engine.stop(&mut watch);
-    drop(passing);
+    let mut wire = WireElsewhere::default();
+    if let Some(mut fleet) = passing.and_then(Passing::end)
+        && let Some(folder) = &captures
+    {
+        watch.step("collecting the captures of workers");
+        wire = fleet.end_captures(folder, &id.to_string());
+    }
     // What the platform used in the last seconds, and a store that failed, are known only now.
     let stored = watch.finish();
     platform.take_down();
     stored?;
     if let Some(capture) = capture {
         progress.step("reading the capture");
-        dissect(capture, plan, id, writer)?;
+        dissect((capture, wire), plan, id, writer)?;
     }
     outcome
 }
@@ -483,10 +500,15 @@ fn start_engine(
 }
 
 /// Adds to a run what its packets tell.
-fn dissect(capture: RunCapture, plan: &Plan, id: RunId, writer: &mut RunWriter) -> Result<(), StoreError> {
+fn dissect(
+    (capture, wire): (RunCapture, WireElsewhere),
+    plan: &Plan,
+    id: RunId,
+    writer: &mut RunWriter,
+) -> Result<(), StoreError> {
     let record = writer.reader().run(&id.to_string())?;
     let ledger = ledger(writer, id)?;
-    let dissection = capture.finish(&record, plan, id, ledger.as_ref());
+    let dissection = capture.finish((&record, plan), id, wire, ledger.as_ref());
     writer.add_dissection(&serde_json::to_string(&dissection).unwrap_or_default())
 }
 

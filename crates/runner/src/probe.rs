@@ -125,6 +125,6 @@ fn small(plan: Plan) -> Plan {
     let devices = plan.devices.min(DEVICES);
     let objectives = Objectives::default();
     // What is there is not touched more than the set-up does.
-    let platform = PlatformPlan { state: StatePlan::default(), ..plan.platform };
+    let platform = PlatformPlan { state: StatePlan::default(), logs: None, ..plan.platform };
     Plan { platform, load, devices, objectives, northbound: None, schedule: None, ..plan }
 }

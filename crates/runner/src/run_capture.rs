@@ -3,6 +3,7 @@
 
 use crate::awake::Awake;
 use crate::capturing::{Captured, Capturing, CapturingError, Death, Network, Wanted};
+use crate::fleet::{CapturedElsewhere, WireElsewhere};
 use crate::tls_keys::TlsKeys;
 use plimsoll_analysis::dissection::{
     DissectionSummary, FileSummary, Ledger, OURSELVES, StallSummary, summarize,
@@ -15,6 +16,7 @@ use plimsoll_capture::phases::{Phase, Phases};
 use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::PacketSource;
 use plimsoll_capture::table::Settings;
+use plimsoll_capture::tls::keys::Keys;
 use plimsoll_capture::traces::Traces;
 use plimsoll_load::clock::wall_nanos;
 use plimsoll_model::record::{ComponentUsage, RunRecord, SampleRecord};
@@ -25,6 +27,7 @@ use plimsoll_observe::endpoints::{EndpointSampler, Ends, Owned};
 use plimsoll_observe::network::is_here;
 use plimsoll_platform::folder;
 use plimsoll_scenario::plan::{CapturePlan, MarkerForm, Plan, WireNetwork, WirePlace};
+use plimsoll_workers::message::OwnedEnd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -125,6 +128,10 @@ impl RunCapture {
                 Network::Own if !listens => filter(&servers, ports, plan),
                 _ => String::new(),
             });
+            // All components stand at workers, which capture what they see.
+            if plan.filter.is_none() && network == Network::Own && !listens && filter.is_empty() {
+                continue;
+            }
             let wanted = Wanted {
                 network,
                 interface: plan.interface.clone().unwrap_or_else(|| interface.to_owned()),
@@ -173,20 +180,40 @@ impl RunCapture {
         self.roots.extend(processes.into_iter().map(|(name, process)| (process, name)));
     }
 
-    /// Ends the captures and reads them. What cannot be read is told in the summary's notes, since what was measured counts
-    /// without it.
+    /// The folder of the captures.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Ends the captures and reads them together with those of workers. What cannot be read is told in the summary's notes, since
+    /// what was measured counts without it.
     pub fn finish(
         mut self,
-        record: &RunRecord,
-        plan: &Plan,
+        (record, plan): (&RunRecord, &Plan),
         run: RunId,
+        elsewhere: WireElsewhere,
         ledger: Option<&Ledger>,
     ) -> DissectionSummary {
         self.hosts.look();
-        let captured: Vec<_> = self.capturings.into_iter().map(Capturing::stop).collect();
+        let mut captured: Vec<_> = self.capturings.into_iter().map(Capturing::stop).collect();
         let mut notes = gaps(&captured, record);
-        let (sources, paths) = open(&captured, &mut notes);
+        let (mut sources, mut paths) = open(&captured, &mut notes);
         let mut components = components(&self.servers, &self.plan, self.hosts, self.ends.finish());
+        for (name, address) in &elsewhere.servers {
+            components.endpoint((*address).into(), name);
+        }
+        notes.extend(elsewhere.notes);
+        for there in elsewhere.captures {
+            let of_worker = |note: String| format!("worker {}: {note}", there.worker);
+            let mut own_notes = gaps(std::slice::from_ref(&there.captured), record);
+            let (own, own_paths) = open(std::slice::from_ref(&there.captured), &mut own_notes);
+            notes.extend(own_notes.into_iter().map(of_worker));
+            notes.extend(uncertain(&there));
+            sources.extend(own.into_iter().map(|source| source.corrected(there.clock.clone())));
+            paths.extend(own_paths);
+            learn(&mut components, &self.keys.keys(), &there, &mut notes);
+            captured.push(there.captured);
+        }
         match self.connection_tracer.map(ConnectionTracer::end) {
             Some(all) => opened(&mut components, all, &self.roots),
             None => notes.push(UNSEEN.into()),
@@ -242,6 +269,31 @@ impl RunCapture {
         summary.notes.extend(notes);
         summary
     }
+}
+
+/// What a worker knows beside its packets: whose connections were there, and keys of TLS sessions.
+fn learn(components: &mut Components, keys: &Keys, there: &CapturedElsewhere, notes: &mut Vec<String>) {
+    for OwnedEnd { address, from, until, owner } in &there.ends {
+        if !address.ip().is_unspecified() && !address.ip().is_loopback() {
+            let span = (there.clock.right(*from), there.clock.right(*until));
+            components.owned((*address).into(), span, owner);
+        }
+    }
+    if let Some(log) = &there.keys {
+        match std::fs::read(log) {
+            Ok(bytes) => keys.read(&bytes, log.display().to_string()),
+            Err(error) => notes.push(format!("worker {}: its key log cannot be read: {error}", there.worker)),
+        }
+    }
+}
+
+/// How far the times of a worker's packets may be wrong, where it has a clock of its own.
+fn uncertain(there: &CapturedElsewhere) -> Option<String> {
+    let (worker, within) = (&there.worker, there.within.filter(|_| there.captured.packets > 0)?);
+    Some(format!(
+        "packets that worker {worker} captured have the times of its clock, which is known to within {within}: times from its host \
+         to others and back are uncertain by that, times within a connection are not"
+    ))
 }
 
 /// What the captures do not hold.

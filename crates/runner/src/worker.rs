@@ -1,6 +1,7 @@
 //! A worker: waits for coordinators, makes ready for a run, and has load threads for it.
 
 mod components;
+mod wire;
 mod work;
 
 use crate::fleet::new_process;
@@ -48,8 +49,12 @@ pub struct WorkerOptions {
     pub processors: Vec<Option<usize>>,
     /// It ends when no run has needed it for so long; `None` for never.
     pub idle: Option<Nanos>,
-    /// This program, if it may start components of a platform; `None` if it may not.
-    pub program: Option<PathBuf>,
+    /// This program.
+    pub program: PathBuf,
+    /// Whether it may start components of a platform.
+    pub starts_components: bool,
+    /// Whether it may capture packets.
+    pub captures: bool,
     /// Where others reach what listens on this host; `None` where the way to the server says so.
     pub address: Option<IpAddr>,
     /// Set to end it.
@@ -120,11 +125,13 @@ fn announcement(options: &WorkerOptions, process: ProcessId) -> Announcement {
         descriptors: limits.open_files,
         ports: limits.local_ports,
         clock: plimsoll_observe::host::clock_identity(),
+        network: plimsoll_observe::host::network_identity(),
         findings: findings.iter().map(ToString::to_string).collect(),
         host: plimsoll_observe::host::facts(),
         run: None,
         address: options.address.unwrap_or_else(|| options.server.own_address()),
-        starts_components: options.program.is_some(),
+        starts_components: options.starts_components,
+        captures: options.captures,
     }
 }
 
@@ -216,7 +223,9 @@ impl Worker<'_> {
                 let host = Host {
                     processors: &self.options.processors,
                     input: &self.input,
-                    program: self.options.program.as_deref(),
+                    program: &self.options.program,
+                    starts_components: self.options.starts_components,
+                    captures: self.options.captures,
                     address: self.announcement.address,
                 };
                 work.frame(from, frame, self.plan_of, &host);

@@ -8,6 +8,7 @@ use plimsoll_scenario::plan::Plan;
 use plimsoll_scenario::profile::{Component, Profile};
 use plimsoll_scenario::{SourceFile, read_profile};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Why the page does not start the run of a plan; `None` where it does. `allows` is set where the user allows commands of scenarios.
 pub fn refusal(plan: &Plan, folder: &Folder, allows: bool) -> Option<String> {
@@ -15,12 +16,14 @@ pub fn refusal(plan: &Plan, folder: &Folder, allows: bool) -> Option<String> {
 }
 
 fn of_one(plan: &Plan, folder: &Folder, allows: bool) -> Option<String> {
-    let keep = plan.record.capture.as_ref().and_then(|capture| capture.keep.as_ref());
-    if let Some(keep) = keep.filter(|keep| !Folder::holds(keep)) {
-        let keep = keep.display();
-        return Some(format!(
-            "captures would be kept outside the folder of the page (record.capture.keep: {keep})"
-        ));
+    let captures = plan.record.capture.as_ref().and_then(|capture| capture.keep.as_deref());
+    let logs = plan.platform.logs.as_deref().map(Path::new);
+    let kept = [("captures", "record.capture.keep", captures), ("logs", "platform.logs", logs)];
+    for (what, key, folder) in kept {
+        if let Some(folder) = folder.filter(|folder| !Folder::holds(folder)) {
+            let folder = folder.display();
+            return Some(format!("{what} would be kept outside the folder of the page ({key}: {folder})"));
+        }
     }
     if allows {
         return None;

@@ -618,12 +618,14 @@ fn no_scenario_from_the_page_starts_other_programs_or_writes_elsewhere() {
     let reset = "name: mine\nplatform: { profile: existing, address: \"mqtt://127.0.0.1\", between_runs: reset, reset_command: [id] }\n\
         population: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
     let keep = format!("{SCENARIO}record: {{ capture: {{ keep: /tmp/elsewhere }} }}\n");
+    let logs = own.replace("own.yaml }", "own.yaml, logs: ../elsewhere }");
     let place = with("place: /etc/cron.d");
     let cases = [
         (commands, "starts programs by platform.command"),
         (reset, "starts a program by platform.reset_command"),
         (&*place, "into a command of the profile"),
-        (&*keep, "kept outside the folder"),
+        (&*keep, "captures would be kept outside the folder"),
+        (&*logs, "logs would be kept outside the folder"),
     ];
     let bench = Bench::new();
     bench.write("own.yaml", PROFILE);

@@ -26,6 +26,8 @@ pub struct Announcement {
     pub ports: Option<u64>,
     /// Which clock it reads: processes with the same one agree on the time. `None` where that is not known.
     pub clock: Option<String>,
+    /// Which network it is in: processes in the same one see the same packets. `None` where that is not known.
+    pub network: Option<String>,
     /// What `plimsoll doctor` finds on its host.
     pub findings: Vec<String>,
     /// Facts about its host, by name.
@@ -36,6 +38,8 @@ pub struct Announcement {
     pub address: IpAddr,
     /// Whether it starts components of a platform.
     pub starts_components: bool,
+    /// Whether it captures packets.
+    pub captures: bool,
 }
 
 impl Announcement {
@@ -51,11 +55,13 @@ impl Announcement {
             descriptors: None,
             ports: None,
             clock: None,
+            network: None,
             findings: Vec::new(),
             host: BTreeMap::new(),
             run: None,
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             starts_components: false,
+            captures: false,
         }
     }
 

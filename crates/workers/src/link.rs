@@ -205,6 +205,11 @@ impl Link {
         now - self.last_heard
     }
 
+    /// Bytes that wait for the other end.
+    pub fn waiting(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether all was acknowledged.
     pub fn is_idle(&self) -> bool {
         self.kept.is_empty()

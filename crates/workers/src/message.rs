@@ -56,6 +56,16 @@ pub enum Message {
     Started(Result<Option<String>, String>),
     /// To the coordinator: what was seen of components.
     Report(Report),
+    /// To a worker: capture packets, and keep the keys of TLS sessions. Answered by `Capturing`.
+    Capture(CaptureOrder),
+    /// To the coordinator: that is being done, or why not.
+    Capturing(Result<(), String>),
+    /// To a worker: end that, and send what came of it. Answered by `Captured`.
+    EndCapture,
+    /// To the coordinator: what came of it. Its files come behind it.
+    Captured(Box<CapturedThere>),
+    /// To the coordinator: the next bytes of the file of that number; none where it ends.
+    FilePart(u16, Vec<u8>),
     /// To another worker: what was received here of the devices of a shard there.
     Receipts(u32, Vec<Delivery>),
     /// To the coordinator: all load threads here have passed on what they had received.
@@ -105,6 +115,56 @@ impl Report {
             Report::Died(death) => Report::Died(DeathRecord { at: death.at + by, ..death }),
         }
     }
+}
+
+/// What a worker is to keep of its host's wire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureOrder {
+    /// Which packets are captured; `None` where nothing needs to be.
+    pub packets: Option<PacketOrder>,
+}
+
+/// Packets that are to be captured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketOrder {
+    /// On which interface, `any` for all.
+    pub interface: String,
+    /// Which packets, in the words of tcpdump.
+    pub filter: String,
+    /// The most that is kept, bytes.
+    pub limit: u64,
+}
+
+/// What a worker has of its host's wire.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapturedThere {
+    /// Its captures, the oldest first: they are the first files.
+    pub captures: u16,
+    /// Whether a key log of TLS sessions is the last file.
+    pub has_keys: bool,
+    /// Packets in the captures.
+    pub packets: u64,
+    /// Packets that the kernel dropped, where the tool says so.
+    pub dropped: Option<u64>,
+    /// Whether the limit was reached, so that the oldest packets are gone.
+    pub wrapped: bool,
+    /// When the last packet was captured, since 1970, and why nothing was captured later; `None` where nothing is missing.
+    pub died: Option<(Nanos, String)>,
+    /// Ends of connections there, and whose they were.
+    pub ends: Vec<OwnedEnd>,
+}
+
+/// An end of a connection that a component had for some time, on the wall clock of its host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnedEnd {
+    /// The end.
+    pub address: SocketAddr,
+    /// The last look at which it was not yet its owner's.
+    pub from: Nanos,
+    /// The last look at which it was.
+    pub until: Nanos,
+    /// The component.
+    pub owner: String,
 }
 
 /// Deliveries that were received at another worker than that of their device.
@@ -168,6 +228,11 @@ mod kind {
     pub const START: u8 = 18;
     pub const STARTED: u8 = 19;
     pub const REPORT: u8 = 20;
+    pub const CAPTURE: u8 = 22;
+    pub const CAPTURING: u8 = 23;
+    pub const END_CAPTURE: u8 = 24;
+    pub const CAPTURED: u8 = 25;
+    pub const FILE_PART: u8 = 26;
 }
 
 /// What a command begins with.
@@ -236,6 +301,15 @@ impl Message {
                 out.extend((deliveries.len() as u32).to_le_bytes());
                 deliveries.iter().for_each(|delivery| put_delivery(&mut out, delivery));
             }
+            Message::Capture(order) => put(&mut out, kind::CAPTURE, order),
+            Message::Capturing(begun) => put(&mut out, kind::CAPTURING, begun),
+            Message::EndCapture => out.push(kind::END_CAPTURE),
+            Message::Captured(captured) => put(&mut out, kind::CAPTURED, captured),
+            Message::FilePart(file, bytes) => {
+                out.push(kind::FILE_PART);
+                out.extend(file.to_le_bytes());
+                put_bytes(&mut out, bytes);
+            }
             Message::PassedOn(passed) => put(&mut out, kind::PASSED_ON, passed),
             Message::Expect(passed) => put(&mut out, kind::EXPECT, passed),
         }
@@ -273,6 +347,11 @@ impl Message {
                     (0..count).map(|_| delivery(&mut reader)).collect();
                 Message::Receipts(shard, deliveries?)
             }
+            kind::CAPTURE => Message::Capture(reader.json()?),
+            kind::CAPTURING => Message::Capturing(reader.json()?),
+            kind::END_CAPTURE => Message::EndCapture,
+            kind::CAPTURED => Message::Captured(reader.json()?),
+            kind::FILE_PART => Message::FilePart(reader.u16()?, reader.bytes()?.to_vec()),
             kind::PASSED_ON => Message::PassedOn(reader.json()?),
             kind::EXPECT => Message::Expect(reader.json()?),
             _ => return Err(Malformed),
@@ -679,6 +758,32 @@ mod tests {
                 component: "broker".into(),
                 ..DeathRecord::default()
             })),
+            Message::Capture(CaptureOrder {
+                packets: Some(PacketOrder {
+                    interface: "any".into(),
+                    filter: "port 1883".into(),
+                    limit: u64::MAX,
+                }),
+            }),
+            Message::Capture(CaptureOrder { packets: None }),
+            Message::Capturing(Err("no right to it".into())),
+            Message::EndCapture,
+            Message::Captured(Box::new(CapturedThere {
+                captures: 2,
+                has_keys: true,
+                packets: 7,
+                dropped: Some(1),
+                wrapped: true,
+                died: Some((Nanos(3), "the disk is full".into())),
+                ends: vec![OwnedEnd {
+                    address: listens,
+                    from: Nanos(i64::MIN),
+                    until: Nanos(i64::MAX),
+                    owner: "broker".into(),
+                }],
+            })),
+            Message::FilePart(1, vec![0, 255, 10]),
+            Message::FilePart(2, Vec::new()),
             Message::Receipts(3, deliveries),
             Message::PassedOn(Passed { round: 7, deliveries: vec![(ProcessId(8), 9)] }),
             Message::Expect(Passed { round: 7, deliveries: Vec::new() }),
@@ -709,7 +814,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes: Vec<u8>, which in 0..43_usize, at: prop::sample::Index, byte: u8) {
+        fn no_bytes_make_it_panic(bytes: Vec<u8>, which in 0..50_usize, at: prop::sample::Index, byte: u8) {
             let _ = Message::decode(&bytes);
             let mut mutated = all()[which].encode();
             let place = at.index(mutated.len());

@@ -2,10 +2,12 @@
 //! written.
 
 mod block;
+mod correction;
 mod followed;
 mod format;
 
 pub use block::{Block, Record};
+pub use correction::Correction;
 pub use format::Garbage;
 
 use crate::tls::keys::Keys;
@@ -93,6 +95,8 @@ pub struct PacketSource {
     /// Why nothing more can be read.
     error: Option<String>,
     keys: Option<Arc<Keys>>,
+    /// How the clock of the host stood on which it was captured.
+    clock: Correction,
     ending: Option<Ending>,
 }
 
@@ -143,6 +147,7 @@ impl PacketSource {
             follow: None,
             error: None,
             keys: None,
+            clock: Correction::default(),
             ending: None,
         })
     }
@@ -161,6 +166,12 @@ impl PacketSource {
     /// Keys of TLS that the capture carries are added to those.
     pub fn teach(mut self, keys: Arc<Keys>) -> PacketSource {
         self.keys = Some(keys);
+        self
+    }
+
+    /// Puts the times of packets right.
+    pub fn corrected(mut self, clock: Correction) -> PacketSource {
+        self.clock = clock;
         self
     }
 
@@ -224,6 +235,7 @@ impl PacketSource {
                                 return Err(SourceError::LinkType { path, link: record.link });
                             }
                             record.offset += at as u32;
+                            record.at = self.clock.right(record.at);
                             block.records.push(record);
                         }
                         Item::Keys(place) => {

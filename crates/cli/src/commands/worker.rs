@@ -22,7 +22,8 @@ use std::net::IpAddr;
 It waits at the NATS server until `plimsoll run --workers` needs it, then for
 the next run. It reads no file that a scenario names: the coordinator sends
 what is needed. It starts no program that a scenario names, unless it has
---allow-commands. Ctrl-C ends it.")]
+--allow-commands, and captures no packets, unless it has --allow-captures.
+Ctrl-C ends it.")]
 pub struct Worker {
     /// The NATS server at which coordinators look for workers
     #[arg(long, value_name = "nats://HOST:4222")]
@@ -47,6 +48,9 @@ pub struct Worker {
     /// can then run any command as the user of this worker
     #[arg(long)]
     allow_commands: bool,
+    /// Capture packets of this host if a scenario wants that. The coordinator gets them
+    #[arg(long)]
+    allow_captures: bool,
     /// Where others reach what listens here [default: this host's address on the way to
     /// the NATS server]
     #[arg(long, value_name = "ADDRESS")]
@@ -60,14 +64,15 @@ impl Worker {
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
         let threads = self.threads.map_or_else(default_threads, usize::from).max(self.processors.len());
         let processors = self.processors.iter().copied().map(Some).chain(std::iter::repeat(None));
-        let program = self.allow_commands.then(std::env::current_exe).transpose();
         let options = WorkerOptions {
             server: self.nats.server(&self.join)?,
             name: self.name.unwrap_or_else(host_name),
             site: self.site,
             processors: processors.take(threads).collect(),
             idle: self.idle,
-            program: program.map_err(|error| undoable(&error))?,
+            program: std::env::current_exe().map_err(|error| undoable(&error))?,
+            starts_components: self.allow_commands,
+            captures: self.allow_captures,
             address: self.address,
             stop: interrupt::stop_flag().map_err(|error| undoable(&error))?,
         };

@@ -2,7 +2,9 @@
 
 use crate::harness::{Bench, STORE, Started, assert_end_within, children, count, kill, on_a_calm_host};
 use rustix::process::Signal;
-use std::time::Duration;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The second level is the one that is disturbed; it is long, so that there is time to do so.
 const SCENARIO: &str = "name: disturbed
@@ -58,6 +60,37 @@ fn what_a_component_sends_to_the_background_ends_with_the_run() {
     bench.run(&text).judged();
     let stray: u32 = std::fs::read_to_string(number).unwrap().trim().parse().unwrap();
     assert_end_within(Duration::ZERO, &[stray]);
+}
+
+#[test]
+fn what_components_say_is_kept_where_the_scenario_wants_it_also_if_the_run_is_killed() {
+    let bench = Bench::beside_others();
+    let profile = "name: words\ntitle: a broker that speaks\ndescription: planted\nlimits: { all: none }\ncomponents:\n  - name: broker\n    \
+         command: [sh, -c, 'echo first words; exec {plimsoll} target broker --port {port:mqtt}']\n    \
+         ready_port: mqtt\n    mqtt_port: mqtt\n";
+    bench.write("words.yaml", profile);
+    let text = SCENARIO
+        .replace("platform: embedded", "platform: { profile: ./words.yaml, logs: kept/logs }")
+        .replace("[100, 200, 300]", "[100]");
+    let logs = || -> Vec<PathBuf> {
+        let runs = std::fs::read_dir(bench.path("kept/logs")).unwrap();
+        runs.map(|run| run.unwrap().path().join("broker.log")).collect()
+    };
+    bench.run(&text).judged();
+    let run = bench.start(&mut bench.run_command(&text));
+    let begin = Instant::now();
+    while logs().len() < 2 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the second run did not begin");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bench.await_level(0);
+    run.signal(Signal::KILL);
+    run.finish();
+    for log in logs() {
+        assert!(std::fs::read_to_string(&log).unwrap().contains("first words"), "{}", log.display());
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&log), mode(log.parent().unwrap())), (0o600, 0o700));
+    }
 }
 
 #[test]

@@ -184,9 +184,9 @@ fn what_workers_cannot_do_and_where_none_are_is_said() {
         let refused = run(&bench, SCENARIO, &["--workers", wrong]).exits(104);
         assert!(refused.stderr.contains("nats://HOST:4222"), "{wrong}: {}", refused.stderr);
     }
-    let captured = SCENARIO.replace("record: { messages: true }", "record: { capture: { limit: 10 MiB } }");
-    let refused = run(&bench, &captured, &["--workers", "local:2"]).exits(104);
-    assert!(refused.stderr.contains("no capture of packets"), "{}", refused.stderr);
+    let simulated = SCENARIO.replace("platform: embedded", "platform: simulated");
+    let refused = run(&bench, &simulated, &["--workers", "local:2"]).exits(104);
+    assert!(refused.stderr.contains("no simulated platform"), "{}", refused.stderr);
 }
 
 /// Populations at two sites, and subscribers at one of them.
@@ -399,6 +399,46 @@ fn a_component_at_a_worker_is_started_sampled_and_stopped_there_and_only_where_t
         std::thread::sleep(Duration::from_millis(50));
     }
     drop(going_on);
+}
+
+/// The scenario with a broker at a worker, its packets captured.
+fn captured() -> String {
+    SCENARIO
+        .replace("platform: embedded", "platform: ./broker.yaml")
+        .replace("record: { messages: true }", "record: { capture: { limit: 100 MiB } }")
+}
+
+/// The packets say what the ledger says, and who spoke to whom.
+#[track_caller]
+fn assert_captured_whole(run: &Finished) {
+    let dissection = &run.summary["dissection"];
+    let all = |name: &str| run.levels().iter().map(|level| count(level, name)).sum::<u64>();
+    let publishes = &dissection["protocols"]["mqtt"]["by_verb"]["PUBLISH"]["count"];
+    assert_eq!(publishes.as_u64(), Some(all("sent") + all("delivered")), "{dissection:#}");
+    let services = dissection["services"].as_array().unwrap();
+    let mqtt = services.iter().find(|service| service["protocol"] == "mqtt").unwrap();
+    assert_eq!((&mqtt["client"], &mqtt["server"]), (&"plimsoll".into(), &"broker".into()), "{services:#?}");
+    assert_eq!(dissection["losses_by_component"], serde_json::json!({}));
+}
+
+#[test]
+fn packets_are_captured_where_a_component_stands_and_only_where_the_worker_allows_it() {
+    let bench = Bench::beside_others();
+    bench.write("broker.yaml", BROKER);
+    let careful = Fleet::with(&bench, &[&["--allow-commands"], &[]]);
+    let refused = careful.run(&bench, &captured(), 2).finish().exits(1);
+    refused.says("worker w1: record.capture needs packets that only its host sees").says("--allow-captures");
+    drop(careful);
+    let fleet = Fleet::with(&bench, &[&["--allow-commands", "--allow-captures"], &[]]);
+    let run = fleet.run(&bench, &captured(), 2).finish().judged();
+    assert_captured_whole(&run);
+    // The coordinator sees what is on its own host.
+    let own = SCENARIO.replace("record: { messages: true }", "record: { capture: { limit: 100 MiB } }");
+    let run = fleet.run(&bench, &own, 2).finish().judged();
+    let dissection = &run.summary["dissection"];
+    let sent = run.levels().iter().map(|level| count(level, "sent") + count(level, "delivered")).sum();
+    let publishes = &dissection["protocols"]["mqtt"]["by_verb"]["PUBLISH"]["count"];
+    assert_eq!(publishes.as_u64(), Some(sent), "{dissection:#}");
 }
 
 #[test]
@@ -661,6 +701,47 @@ fn three_hosts_send_what_one_host_sends_to_a_broker_on_another_one() {
     assert_same_ledger(&shared, &alone);
     let placement = &shared.summary["provenance"]["placement"];
     assert!(placement["worker host-5"].is_string(), "{placement}");
+}
+
+#[test]
+#[ignore = "acceptance: workers"]
+fn captures_of_several_hosts_are_one_wire() {
+    let bench = Bench::beside_others();
+    let networks = Networks::new(4);
+    let nats = Networks::address(1);
+    bench.write("broker.yaml", &BROKER.replace("at: w1", "at: server"));
+    let mut server = bench.in_folder("nats-server");
+    server.args(["-a", &nats]);
+    let worker = |name: &str, rights: &[&str]| {
+        let url = format!("nats://{nats}:4222");
+        let mut worker = bench.plimsoll(["worker", "--join", &url, "--name", name, "--threads", "1"]);
+        worker.args(rights);
+        worker
+    };
+    let rights = ["--allow-commands", "--allow-captures"];
+    let commands = [server, worker("server", &rights), worker("one", &[]), worker("other", &[])];
+    let mut started = Vec::new();
+    for (host, command) in (1..).zip(&commands) {
+        let mut inside = networks.on(host, command);
+        inside.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        started.push(Ended(inside.spawn().unwrap()));
+        if host == 1 {
+            // It listens before anybody looks for it.
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+    let workers = format!("nats://{nats}:4222,min=3");
+    let run = |scenario: &str| {
+        let mut command = bench.run_command(scenario);
+        bench.start(&mut networks.on(0, command.args(["--workers", &workers]))).finish()
+    };
+    assert_captured_whole(&run(&captured()).judged());
+    // A broker beside the run's hosts is seen by its clients alone, which may not capture here.
+    let elsewhere = captured().replace(
+        "platform: ./broker.yaml",
+        "platform: { profile: existing, address: \"mqtt://198.18.78.200:1883\" }",
+    );
+    run(&elsewhere).exits(1).says("--allow-captures");
 }
 
 /// A process that ends with the test.

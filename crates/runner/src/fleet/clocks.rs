@@ -17,6 +17,8 @@ pub(super) struct Clocks {
     all: Vec<HostClock>,
     /// By how much the wall clocks of two hosts differ at most, as the user says.
     bound: Option<Nanos>,
+    /// Whether it is remembered how their wall clocks stood.
+    is_tracked: bool,
 }
 
 /// One clock.
@@ -34,12 +36,16 @@ struct HostClock {
     began: ClockReading,
     /// By how much it has jumped in the level.
     jumped: Nanos,
+    /// What the wall clock there showed, and by how much it was ahead of ours then.
+    track: Vec<(Nanos, Nanos)>,
+    /// Within which these are known.
+    track_within: Nanos,
 }
 
 impl Clocks {
     /// None yet.
     pub(super) fn new(bound: Option<Nanos>) -> Clocks {
-        Clocks { all: Vec::new(), bound }
+        Clocks { all: Vec::new(), bound, is_tracked: false }
     }
 
     /// The place of a worker's clock; `None` where it reads ours.
@@ -75,7 +81,21 @@ impl Clocks {
             }
             clock.offset.add(reading);
             clock.wall_ahead = Some(wall_ahead);
+            if self.is_tracked && clock.is_known() {
+                clock.remember(reading.theirs + Nanos(wall_ahead), self.bound);
+            }
         }
+    }
+
+    /// Remembers from now on how wall clocks stand: packets have their times.
+    pub(super) fn keep_track(&mut self) {
+        self.is_tracked = true;
+    }
+
+    /// What a wall clock showed at each reading, and by how much it was ahead of ours then; and within which that is known.
+    pub(super) fn track(&self, clock: usize) -> (Vec<(Nanos, Nanos)>, Nanos) {
+        let of = |clock: &HostClock| (clock.track.clone(), clock.track_within);
+        self.all.get(clock).map(of).unwrap_or_default()
     }
 
     /// Whether a clock was compared often enough for the load to begin. Ours is known.
@@ -157,6 +177,15 @@ impl HostClock {
     /// How it stands to ours by the wall clocks of both hosts.
     fn by_wall_clock(&self) -> Option<Nanos> {
         self.wall_ahead.map(|theirs| Nanos(wall_ahead() - theirs))
+    }
+
+    /// Remembers how its wall clock stands to ours, which shows this.
+    fn remember(&mut self, shown: Nanos, bound: Option<Nanos>) {
+        let ClockReading { offset, within, .. } = self.reading(bound);
+        if let Some(by_wall_clock) = self.by_wall_clock() {
+            self.track.push((shown, offset - by_wall_clock));
+            self.track_within = self.track_within.max(within);
+        }
     }
 
     /// By how much more the wall clocks differ than the user says and the round trips allow; `None` where they do not.
@@ -254,6 +283,26 @@ mod tests {
         assert!(within > Nanos::from_millis(78) && within < Nanos::from_millis(82), "{within}");
         clocks.level_begins();
         assert!(clocks.between(None, Some(0)).unwrap() < Nanos::from_millis(2));
+    }
+
+    #[test]
+    fn how_a_wall_clock_stood_is_remembered_while_packets_are_captured() {
+        const AHEAD: i64 = 7_000_000_000;
+        let mut clocks = Clocks::new(None);
+        clocks.all.push(clock(AHEAD, 0));
+        let answer = |clocks: &mut Clocks, differs: i64| {
+            let (asked, answered) = (Nanos::from_secs(20), Nanos::from_secs(20) + Nanos::from_millis(1));
+            let theirs = asked + Nanos::from_micros(500) + Nanos(AHEAD);
+            clocks.answered(0, Reading { asked, answered, theirs }, wall_ahead() - AHEAD + differs);
+        };
+        answer(&mut clocks, 0);
+        assert!(clocks.track(0).0.is_empty(), "nobody captures");
+        clocks.keep_track();
+        answer(&mut clocks, 3_000_000_000);
+        let (points, within) = clocks.track(0);
+        let [(_, ahead)] = points[..] else { panic!("{points:?}") };
+        assert!((ahead.0 - 3_000_000_000).abs() < 1_000_000, "{ahead}");
+        assert!(within > Nanos::ZERO && within < Nanos::from_millis(2), "{within}");
     }
 
     #[test]

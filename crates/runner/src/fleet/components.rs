@@ -3,6 +3,7 @@
 use super::{Fleet, FleetError};
 use plimsoll_platform::{Elsewhere, PlatformError};
 use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::profile::Component;
 use plimsoll_workers::announcement::Announcement;
 use plimsoll_workers::message::{Message, Report, Reserve, StartComponent};
 use plimsoll_workers::placement::Unplaced;
@@ -98,8 +99,10 @@ impl Fleet {
 pub struct AtWorkers<'a> {
     /// The workers.
     pub fleet: &'a mut Fleet,
-    /// Whether devices speak MQTT 5.
-    pub mqtt5: bool,
+    /// Of the run.
+    pub plan: &'a Plan,
+    /// The servers of the platform on the coordinator's host.
+    pub servers: &'a [(String, SocketAddr)],
     /// Set to give up.
     pub stop: &'a AtomicBool,
 }
@@ -111,6 +114,13 @@ impl AtWorkers<'_> {
             FleetError::Refused { worker, reason } => PlatformError::Elsewhere { worker, reason },
             error => PlatformError::Elsewhere { worker: String::new(), reason: error.to_string() },
         }
+    }
+
+    /// The component that has the port of that name.
+    fn owner(&self, port: &str) -> String {
+        let has = |component: &&Component| component.named_ports().any(|(_, name)| name == port);
+        let owner = self.plan.platform.profile.components.iter().find(has);
+        owner.map_or(port, |component| &component.name).to_owned()
     }
 
     fn place(&self, component: &str) -> Option<usize> {
@@ -126,13 +136,20 @@ impl Elsewhere for AtWorkers<'_> {
             if member.components.is_empty() {
                 continue;
             }
-            let reserve = Reserve { components: member.components.clone(), mqtt5: self.mqtt5 };
+            let mqtt5 = self.plan.mqtt.version == plimsoll_codec::mqtt::Version::V5;
+            let reserve = Reserve { components: member.components.clone(), mqtt5 };
             member.tell(&Message::Reserve(reserve)).map_err(AtWorkers::undone)?;
             let reserved = self.fleet.await_answer(place, self.stop, |message| match message {
                 Message::Reserved(reserved) => Some(reserved),
                 _ => None,
             });
             known.extend(reserved.map_err(AtWorkers::undone)?);
+        }
+        if let Some(capture) = &self.plan.record.capture {
+            // From before the first connection of a component.
+            let there = known.iter().map(|(port, address)| (self.owner(port), *address));
+            let there = there.collect();
+            self.fleet.begin_captures(capture, self.servers, there, self.stop).map_err(AtWorkers::undone)?;
         }
         Ok(known)
     }

@@ -24,7 +24,14 @@ const GONE: Nanos = Nanos::from_secs(30);
 const PARTING: Duration = Duration::from_secs(3);
 
 /// The thread that passes orders and replies. It ends when the engine was dropped, and is awaited when this is.
-pub struct Passing(Option<JoinHandle<()>>);
+pub struct Passing(Option<JoinHandle<Fleet>>);
+
+impl Passing {
+    /// Waits until it ends; the workers, which do not know yet that the run is over.
+    pub fn end(mut self) -> Option<Fleet> {
+        self.0.take()?.join().ok()
+    }
+}
 
 impl Drop for Passing {
     fn drop(&mut self) {
@@ -60,7 +67,7 @@ impl Fleet {
         })?;
         let orders = Orders { orders, replies: answers, layout: Arc::clone(&self.layout) };
         let engine = Engine::elsewhere(plan, orders, clock, contexts.clone());
-        let mut work = Work {
+        let work = Work {
             fleet: self,
             replies,
             given: vec![false; contexts.len()],
@@ -122,7 +129,7 @@ impl Awaited {
 }
 
 impl Work {
-    fn pass(&mut self) {
+    fn pass(mut self) -> Fleet {
         loop {
             self.fleet.send();
             match self.fleet.inputs.recv_timeout(TURN) {
@@ -142,6 +149,7 @@ impl Work {
             self.look_for_missing();
             self.give();
         }
+        self.fleet
     }
 
     /// Whether it goes on after that.

@@ -11,14 +11,17 @@ use plimsoll_scenario::plan::Plan;
 use plimsoll_workers::message::{Message, Report, Reserve, StartComponent};
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Pause between two looks at what the components do.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// The first processes of the components that run here, with their names.
+pub type Processes = Arc<Mutex<Vec<(String, i32)>>>;
 
 /// See the module. Dropped, it stops them.
 pub struct Components {
@@ -39,6 +42,8 @@ enum Order {
 pub struct Said {
     pub input: Sender<Input>,
     pub run: u64,
+    /// Who runs here, for those who must know it at once.
+    pub processes: Processes,
 }
 
 impl Said {
@@ -61,8 +66,13 @@ impl Components {
     ) -> std::io::Result<Components> {
         let (orders, queue) = channel();
         let stop = Arc::new(AtomicBool::new(false));
-        let options =
-            Options { program, processors: Vec::new(), mqtt5: reserve.mqtt5, stop: Arc::clone(&stop) };
+        let options = Options {
+            program,
+            processors: Vec::new(),
+            logs: None,
+            mqtt5: reserve.mqtt5,
+            stop: Arc::clone(&stop),
+        };
         let work = move || match Site::of(&plan.platform, &reserve.components, listen, &options) {
             Ok(site) => {
                 said.say(Message::Reserved(Ok(site.addresses())));
@@ -117,7 +127,9 @@ fn serve(mut site: Site, queue: &Receiver<Order>, said: &Said) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        let names: Vec<String> = site.processes().into_iter().map(|(name, _)| name).collect();
+        let processes = site.processes();
+        let names: Vec<String> = processes.iter().map(|(name, _)| name.clone()).collect();
+        *said.processes.lock().unwrap_or_else(PoisonError::into_inner) = processes;
         let observed = sampling.as_ref().map(|(sampling, _)| sampling.take()).unwrap_or_default();
         reports(observed, &names).into_iter().for_each(|report| said.say(Message::Report(report)));
         if let Some(Death { component, status, last_words }) = site.take_death() {

@@ -1,6 +1,7 @@
 //! What a worker does for one run.
 
-use super::components::{Components, Said};
+use super::components::{Components, Processes, Said};
+use super::wire::{Wire, Word};
 use super::{Input, PlanOf, SPOOL};
 use crate::fleet::digest;
 use plimsoll_load::clock::{Clock, monotonic};
@@ -14,7 +15,7 @@ use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_scenario::plan::{Captures, Plan};
 use plimsoll_workers::frame::{Body, LinkFrame, ProcessId};
 use plimsoll_workers::link::Link;
-use plimsoll_workers::message::{Begin, Crossing, Give, Message, Prepared, Reserve};
+use plimsoll_workers::message::{Begin, CaptureOrder, Crossing, Give, Message, Prepared, Reserve};
 use plimsoll_workers::post::Post;
 use plimsoll_workers::prepare::{Peer, Prepare};
 use plimsoll_workers::receipts::Receipts;
@@ -30,14 +31,21 @@ const GONE: Nanos = Nanos::from_secs(30);
 /// without them.
 const GATHERING: Nanos = Nanos::from_millis(20);
 
+/// Bytes of captures that may wait for the coordinator: as much as keeps the way busy.
+const WAITING: usize = 8 * 1024 * 1024;
+
 /// What a worker has for a run.
 pub struct Host<'a> {
     /// The processors of load threads.
     pub processors: &'a [Option<usize>],
     /// Where their replies go, and what components say.
     pub input: &'a Sender<Input>,
-    /// This program, if components may be started.
-    pub program: Option<&'a Path>,
+    /// This program.
+    pub program: &'a Path,
+    /// Whether components may be started.
+    pub starts_components: bool,
+    /// Whether packets may be captured.
+    pub captures: bool,
     /// Where others reach what listens here.
     pub address: IpAddr,
 }
@@ -61,6 +69,9 @@ pub struct Work {
     load: Option<Load>,
     /// Components of the platform that stand here.
     components: Option<Components>,
+    processes: Processes,
+    /// Where packets are captured: that, and what came of it.
+    wire: Option<Wire>,
     /// By how much the clock here is ahead of the coordinator's, as the coordinator said last.
     ahead: Nanos,
     /// When it looked at its load threads last.
@@ -154,6 +165,8 @@ impl Work {
             token_refused: false,
             load: None,
             components: None,
+            processes: Processes::default(),
+            wire: None,
             ahead: Nanos::ZERO,
             looked: Nanos::ZERO,
             ended: false,
@@ -258,6 +271,12 @@ impl Work {
                 }
             }
             Message::Start(start) => self.components.iter().for_each(|own| own.start(start.clone())),
+            Message::Capture(order) if self.wire.is_none() => {
+                if let Err(why) = self.capture(order, host) {
+                    self.tell(&Message::Capturing(Err(why)));
+                }
+            }
+            Message::EndCapture => self.wire.iter().for_each(Wire::end),
             Message::Gone(process) => {
                 self.links.remove(&process);
                 if let Some(own) = &mut self.own {
@@ -293,13 +312,46 @@ impl Work {
     /// Finds ports for components, if any may be started here.
     fn reserve(&mut self, reserve: Reserve, host: &Host<'_>) -> Result<(), String> {
         let Some(plan) = self.plan.clone() else { return Err("it was not made ready".into()) };
-        let program = host.program.ok_or_else(|| {
-            "it starts no component of a platform: start it with --allow-commands to let it run what a scenario names".to_owned()
-        })?;
-        let said = Said { input: host.input.clone(), run: self.bits };
-        let components = Components::host(plan, reserve, (program.to_owned(), host.address), said);
+        if !host.starts_components {
+            return Err(
+                "it starts no component of a platform: start it with --allow-commands to let it run what a scenario names".into()
+            );
+        }
+        let processes = Arc::clone(&self.processes);
+        let said = Said { input: host.input.clone(), run: self.bits, processes };
+        let components = Components::host(plan, reserve, (host.program.to_owned(), host.address), said);
         self.components = Some(components.map_err(|error| format!("a thread could not start: {error}"))?);
         Ok(())
+    }
+
+    /// Begins to capture packets, if that may be done here.
+    fn capture(&mut self, order: CaptureOrder, host: &Host<'_>) -> Result<(), String> {
+        if order.packets.is_some() && !host.captures {
+            return Err("it captures no packets: start it with --allow-captures".into());
+        }
+        let wire = Wire::begin(order, host.program, Arc::clone(&self.processes));
+        self.wire = Some(wire.map_err(|error| format!("packets cannot be captured: {error}"))?);
+        Ok(())
+    }
+
+    /// Says what came of a capture, and sends it as the coordinator takes it.
+    fn send_wire(&mut self) {
+        let Some(wire) = &mut self.wire else { return };
+        let mut told: Vec<Message> = Vec::new();
+        while let Some(word) = wire.word() {
+            told.push(match word {
+                Word::Begun(begun) => Message::Capturing(begun),
+                Word::Captured(captured) => Message::Captured(Box::new(captured)),
+            });
+        }
+        let mut room = WAITING.saturating_sub(self.links.get(&self.coordinator).map_or(0, Link::waiting));
+        while room > 0
+            && let Some((file, bytes)) = wire.part()
+        {
+            room = room.saturating_sub(bytes.len());
+            told.push(Message::FilePart(file, bytes));
+        }
+        told.iter().for_each(|message| self.tell(message));
     }
 
     /// What components say goes on to the coordinator, with its time.
@@ -323,7 +375,11 @@ impl Work {
         };
         let clock = Clock::at(begin.epoch);
         let token = Arc::default();
-        let context = |_| Arc::new(RunContext { token: Arc::clone(&token), ..RunContext::default() });
+        let keys = self.wire.as_ref().map(Wire::key_log);
+        let context = |_| {
+            let (token, keys) = (Arc::clone(&token), keys.clone());
+            Arc::new(RunContext { token, keys, ..RunContext::default() })
+        };
         self.contexts = plan.populations().map(context).collect();
         let has_load = self.own.as_ref().is_some_and(|own| own.count() > 0);
         if let Some(components) = &self.components {
@@ -486,6 +542,7 @@ impl Work {
             self.read_threads();
         }
         self.look_at_token();
+        self.send_wire();
         let died = self.load.as_ref().is_some_and(|load| load.stopped == 0 && load.part.has_died());
         if died {
             let told = "a load thread ended unexpectedly; this is a defect of plimsoll";

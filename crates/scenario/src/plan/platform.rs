@@ -32,6 +32,8 @@ pub struct PlatformPlan {
     pub needs: BTreeMap<String, FaultNeeds>,
     /// The processors that components which the profile starts may run on, by name; all that the platform has for the others.
     pub processors: BTreeMap<String, Vec<usize>>,
+    /// A folder that keeps the logs of components which the profile starts.
+    pub logs: Option<String>,
     /// Processes of a platform on this host that Plimsoll does not start itself.
     pub components: Vec<RunningPlan>,
     /// Whether the controller undoes after the run what it did before it.

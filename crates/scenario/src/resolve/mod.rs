@@ -14,6 +14,7 @@ mod feed;
 mod hiding;
 mod identities;
 mod load;
+mod logs;
 mod message;
 mod metrics;
 mod northbound;

@@ -90,6 +90,7 @@ pub(super) fn resolve(
     let by_engine = command.as_ref().is_some_and(|command| command.engine.is_some());
     let mut quotas = super::quotas::resolve(&attached.quotas, &profile, by_engine, context);
     let processors = super::processors::resolve(attached.processors.clone(), &profile, context);
+    let logs = super::logs::resolve(attached.logs.as_ref(), &profile, context);
     let printed = context.brought_up.filter(|_| command.is_some());
     let key = command.as_ref().map(CommandPlan::key).unwrap_or_default();
     let components = super::running::resolve(&attached.components, (key, printed), &profile, context);
@@ -112,6 +113,7 @@ pub(super) fn resolve(
         balancers,
         quotas,
         processors,
+        logs,
         components,
         clean_up,
         secrets,

@@ -92,6 +92,11 @@ fn wrong_files_are_told_with_place_and_remedy() {
             ),
         ),
         (
+            "logs of a platform that runs already",
+            GOOD.replace("embedded", "{ profile: existing, address: \"mqtt://localhost\", logs: kept }"),
+        ),
+        ("logs in a folder without a name", GOOD.replace("embedded", "{ profile: embedded, logs: \" \" }")),
+        (
             "relays of a platform that runs already",
             GOOD.replace(
                 "embedded",
