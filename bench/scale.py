@@ -36,7 +36,7 @@ KERNEL = 4 * 1024
 HOURS_OF_MONTH = 730
 CONNECT_MINUTES = 37
 # Devices that a run can number, by what a marker holds.
-MOST_DEVICES = 2**24 - 1
+MOST_DEVICES = 2**28 - 1
 
 
 def run(broker, keys):

@@ -3,6 +3,7 @@
 
 use memchr::memmem::Finder;
 use plimsoll_codec::marker::{ASCII_LENGTH, BINARY_LENGTH, INTEGER_LENGTH, Marker};
+use plimsoll_codec::numbering::Numbering;
 use plimsoll_model::wire::{SharedId, in_id};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::Hasher;
@@ -177,6 +178,8 @@ impl Names {
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     forms: Vec<(Form, Option<Finder<'static>>)>,
+    /// How our markers are divided.
+    numbering: Numbering,
     names: Arc<Mutex<Names>>,
 }
 
@@ -193,7 +196,13 @@ impl Search {
             };
             (form, finder)
         };
-        Search { forms: forms.into_iter().map(with_finder).collect(), names: Arc::default() }
+        Search { forms: forms.into_iter().map(with_finder).collect(), ..Search::default() }
+    }
+
+    /// The same where our markers are divided in that way.
+    #[must_use]
+    pub fn numbered(self, numbering: Numbering) -> Search {
+        Search { numbering, ..self }
     }
 
     /// Whether anything is looked for.
@@ -228,13 +237,13 @@ impl Search {
                     begins()
                         .filter_map(|begin| Marker::read_ascii(bytes.get(begin..)?))
                         .filter(|marker| run.is_none_or(|run| marker.run == run))
-                        .map(MessageId::from),
+                        .map(|marker| MessageId::from(self.numbering.read(marker))),
                 ),
                 Form::Binary(run) => found.extend(
                     begins()
                         .filter_map(|begin| Marker::read_binary(&bytes[begin..]))
                         .filter(|marker| marker.run == *run)
-                        .map(MessageId::from),
+                        .map(|marker| MessageId::from(self.numbering.read(marker))),
                 ),
                 Form::Integer(run) => found.extend(Marker::all_integer(bytes, *run).map(MessageId::from)),
                 Form::Pattern(pattern) => {

@@ -16,6 +16,7 @@ pub mod marker;
 pub mod mongodb;
 pub mod mqtt;
 pub mod nats;
+pub mod numbering;
 pub mod openmetrics;
 pub mod packing;
 pub mod socket_io;

@@ -7,6 +7,8 @@
 //! | ASCII   | 23 characters | 16 bits | 24 bits | 32 bits  | 8 bits | 1 in 256 of `plm` and 20 hexadecimal digits; else never |
 //! | integer | below 2^53    | 8 bits  | 17 bits | 24 bits  | 4 bits | 1 in 16                      |
 //!
+//! A run with more devices than 24 bits number divides the 56 bits of device and sequence otherwise ([`numbering`](crate::numbering)).
+//!
 //! A reader also compares the run, so that a random binary payload is mistaken for a marker of this run once in
 //! 2^24 times, and a random integer below 2^53 once in 2^12 times. Integers in payloads are seldom random: all below
 //! 2^45, thus milliseconds since 1970 too, have run 0, and microseconds since 1970 have run 50 or 51 from October

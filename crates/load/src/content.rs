@@ -2,6 +2,7 @@
 
 use crate::run_context::{RunContext, View};
 use plimsoll_codec::marker::Marker;
+use plimsoll_codec::numbering::Numbering;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::Variables;
 use plimsoll_scenario::plan::{
@@ -38,6 +39,8 @@ pub struct Contents {
     run_text: String,
     seed: u64,
     marker: Vec<u8>,
+    /// How markers are divided.
+    numbering: Numbering,
     /// What stands around the message, and the message that was made last.
     envelope: Option<Template>,
     inner: Vec<u8>,
@@ -64,6 +67,7 @@ impl Contents {
             run_text: run.to_string(),
             seed: plan.seed,
             marker: Vec::new(),
+            numbering: plan.numbering(),
             envelope: plan.platform.roles.device.envelope.clone(),
             inner: Vec::new(),
             tells_time: tells_time(plan),
@@ -178,8 +182,10 @@ impl Contents {
         let marker = Marker { run: run_tag(self.message.marker, self.run), device, sequence };
         self.marker.clear();
         match self.message.marker {
-            MarkerForm::Binary => self.marker.extend_from_slice(&marker.to_binary()),
-            MarkerForm::Ascii => marker.write_ascii(&mut self.marker),
+            MarkerForm::Binary => {
+                self.marker.extend_from_slice(&self.numbering.written(marker).to_binary());
+            }
+            MarkerForm::Ascii => self.numbering.written(marker).write_ascii(&mut self.marker),
             MarkerForm::Integer => {
                 // The plan has no more devices than fit; after 2^24 messages a device's markers stop counting.
                 let number = marker.to_integer().unwrap_or_default();
@@ -208,10 +214,11 @@ impl Contents {
             any = true;
             found(marker);
         };
+        let read = |marker| self.numbering.read(marker);
         for &form in &self.markers {
             match form {
-                MarkerForm::Binary => Marker::read_binary(content).into_iter().for_each(&mut tell),
-                MarkerForm::Ascii => Marker::all_ascii(content).for_each(&mut tell),
+                MarkerForm::Binary => Marker::read_binary(content).map(read).into_iter().for_each(&mut tell),
+                MarkerForm::Ascii => Marker::all_ascii(content).map(read).for_each(&mut tell),
                 MarkerForm::Integer => {
                     Marker::all_integer(content, run_tag(form, self.run)).for_each(&mut tell)
                 }
@@ -222,9 +229,10 @@ impl Contents {
 
     /// The marker of a content, `None` where it carries none.
     pub fn marker(&self, content: &[u8]) -> Option<Marker> {
+        let read = |marker| self.numbering.read(marker);
         self.markers.iter().find_map(|&form| match form {
-            MarkerForm::Binary => Marker::read_binary(content),
-            MarkerForm::Ascii => Marker::find_ascii(content),
+            MarkerForm::Binary => Marker::read_binary(content).map(read),
+            MarkerForm::Ascii => Marker::find_ascii(content).map(read),
             MarkerForm::Integer => Marker::find_integer(content, run_tag(form, self.run)),
         })
     }

@@ -2,6 +2,7 @@
 //! and the replies back.
 
 mod clocks;
+mod collecting;
 mod components;
 mod local;
 mod passing;
@@ -10,6 +11,7 @@ mod wire;
 
 use crate::resume::fingerprint;
 use clocks::Clocks;
+pub use collecting::{CapturedElsewhere, Folders, WireElsewhere};
 pub use components::{AtWorkers, Reports};
 use plimsoll_load::clock::monotonic;
 use plimsoll_load::engine::Addresses;
@@ -39,7 +41,6 @@ use passing::Awaited;
 pub use passing::Passing;
 pub use plimsoll_workers::post::Server;
 pub use plimsoll_workers::prepare::Source;
-pub use wire::{CapturedElsewhere, WireElsewhere};
 
 /// Workers announce themselves once a second: after so long all were heard.
 const LISTENING: Duration = Duration::from_millis(2500);
@@ -151,7 +152,7 @@ pub struct Fleet {
     reports: Sender<Report>,
     reported: Option<Reports>,
     /// While workers capture: the servers of the platform, and bytes of packets that each keeps at most.
-    wire: Option<(Vec<(String, SocketAddr)>, u64)>,
+    captured: Option<(Vec<(String, SocketAddr)>, u64)>,
     /// Those that were started for this run.
     _local: Option<Local>,
 }
@@ -293,7 +294,7 @@ impl Fleet {
             sites,
             reports,
             reported,
-            wire: None,
+            captured: None,
             _local: local,
         })
     }

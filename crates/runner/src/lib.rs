@@ -52,7 +52,7 @@ use bringing_up::Brought;
 use controller::{ControllerError, Scene, Sessions};
 use failure::Failure;
 use faults::Faults;
-use fleet::{AtWorkers, Fleet, FleetError, Passing, Wanted, WireElsewhere};
+use fleet::{AtWorkers, Fleet, FleetError, Folders, Passing, Wanted, WireElsewhere};
 use plimsoll_analysis::dissection::Ledger;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
@@ -383,7 +383,10 @@ fn perform(
         RunCapture::begin(capture, id, &options.program, (servers.clone(), &ports), listens, &options.stop)
     };
     let mut capture = plan.record.capture.as_ref().map(begin).transpose()?;
-    let captures = capture.as_ref().map(|capture| capture.folder().to_owned());
+    let folders = Folders {
+        captures: capture.as_ref().map(|capture| (capture.folder().to_owned(), id.to_string())),
+        logs: platform_options.logs.clone(),
+    };
     brought.release(options, progress)?;
     let mut platform = match &mut fleet {
         Some(fleet) if fleet.has_components() => {
@@ -456,17 +459,15 @@ fn perform(
     };
     let outcome = outcome.map_err(|failure| failure.after(watch.death()).behind(&plan.platform.relays));
     engine.stop(&mut watch);
-    let mut wire = WireElsewhere::default();
-    if let Some(mut fleet) = passing.and_then(Passing::end)
-        && let Some(folder) = &captures
-    {
-        watch.step("collecting the captures of workers");
-        wire = fleet.end_captures(folder, &id.to_string());
+    let (mut wire, mut lost) = (WireElsewhere::default(), Vec::new());
+    if let Some(mut fleet) = passing.and_then(Passing::end) {
+        (wire, lost) = fleet.collect(&folders);
     }
     // What the platform used in the last seconds, and a store that failed, are known only now.
     let stored = watch.finish();
     platform.take_down();
     stored?;
+    lost.into_iter().try_for_each(|told| writer.add_note(told))?;
     if let Some(capture) = capture {
         progress.step("reading the capture");
         dissect((capture, wire), plan, id, writer)?;

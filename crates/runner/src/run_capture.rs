@@ -202,7 +202,6 @@ impl RunCapture {
         for (name, address) in &elsewhere.servers {
             components.endpoint((*address).into(), name);
         }
-        notes.extend(elsewhere.notes);
         for there in elsewhere.captures {
             let of_worker = |note: String| format!("worker {}: {note}", there.worker);
             let mut own_notes = gaps(std::slice::from_ref(&there.captured), record);
@@ -221,7 +220,7 @@ impl RunCapture {
         let components = Arc::new(components);
         let phases = Arc::new(phases(record, plan.load.warm_up));
         let settings = Settings {
-            search: Search::new(forms(plan, run)),
+            search: Search::new(forms(plan, run)).numbered(plan.numbering()),
             components: Arc::clone(&components),
             phases: Arc::clone(&phases),
             keys: self.keys.keys(),

@@ -1,6 +1,7 @@
 //! A worker: waits for coordinators, makes ready for a run, and has load threads for it.
 
 mod components;
+mod sending;
 mod wire;
 mod work;
 

@@ -15,14 +15,13 @@ use crate::span::Span;
 use crate::tree::{Entry, Node, Value};
 pub(crate) use joined::join;
 pub(crate) use part::Part;
+use plimsoll_codec::numbering::MOST_DEVICES;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
 /// Most populations of a scenario.
 const MOST: usize = 100;
-/// Most devices of a run: what a marker can number.
-const MOST_DEVICES: u32 = 16_777_215;
 /// The name of the population where the scenario names none, and of the subscribers that populations have in common.
 const ONLY: &str = "devices";
 pub(crate) const COMMON: &str = "subscribers";

@@ -2,7 +2,7 @@
 //! that all was sent and acknowledged. So one machine can try how many workers a coordinator holds (`bench/coordinator.py`).
 //!
 //!     simulated_workers nats://127.0.0.1:4222 2000 100
-//!     simulated_workers nats://127.0.0.1:4222 1000 due 16000000 7
+//!     simulated_workers nats://127.0.0.1:4222 1000 due 200000000 7
 //!
 //! The numbers are those of workers, and of messages of each in a sample. `due` computes when which device is to send instead, as load
 //! threads do, of so many devices in all and with that seed; arrivals are Poisson. The workers end with their first run, and print

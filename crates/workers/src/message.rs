@@ -60,10 +60,10 @@ pub enum Message {
     Capture(CaptureOrder),
     /// To the coordinator: that is being done, or why not.
     Capturing(Result<(), String>),
-    /// To a worker: end that, and send what came of it. Answered by `Captured`.
-    EndCapture,
-    /// To the coordinator: what came of it. Its files come behind it.
-    Captured(Box<CapturedThere>),
+    /// To a worker: the load is over; end the capture, and send what was kept. Answered by `Collected`.
+    Collect,
+    /// To the coordinator: what was kept. Its files come behind it.
+    Collected(Box<Collected>),
     /// To the coordinator: the next bytes of the file of that number; none where it ends.
     FilePart(u16, Vec<u8>),
     /// To another worker: what was received here of the devices of a shard there.
@@ -135,13 +135,15 @@ pub struct PacketOrder {
     pub limit: u64,
 }
 
-/// What a worker has of its host's wire.
+/// What a worker has kept in a run: captures, a key log and logs. Each is a file, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CapturedThere {
-    /// Its captures, the oldest first: they are the first files.
+pub struct Collected {
+    /// How many captures there are, the oldest first.
     pub captures: u16,
-    /// Whether a key log of TLS sessions is the last file.
+    /// Whether there is a key log of TLS sessions.
     pub has_keys: bool,
+    /// The components of which there are logs.
+    pub logs: Vec<String>,
     /// Packets in the captures.
     pub packets: u64,
     /// Packets that the kernel dropped, where the tool says so.
@@ -230,8 +232,8 @@ mod kind {
     pub const REPORT: u8 = 20;
     pub const CAPTURE: u8 = 22;
     pub const CAPTURING: u8 = 23;
-    pub const END_CAPTURE: u8 = 24;
-    pub const CAPTURED: u8 = 25;
+    pub const COLLECT: u8 = 24;
+    pub const COLLECTED: u8 = 25;
     pub const FILE_PART: u8 = 26;
 }
 
@@ -303,8 +305,8 @@ impl Message {
             }
             Message::Capture(order) => put(&mut out, kind::CAPTURE, order),
             Message::Capturing(begun) => put(&mut out, kind::CAPTURING, begun),
-            Message::EndCapture => out.push(kind::END_CAPTURE),
-            Message::Captured(captured) => put(&mut out, kind::CAPTURED, captured),
+            Message::Collect => out.push(kind::COLLECT),
+            Message::Collected(collected) => put(&mut out, kind::COLLECTED, collected),
             Message::FilePart(file, bytes) => {
                 out.push(kind::FILE_PART);
                 out.extend(file.to_le_bytes());
@@ -349,8 +351,8 @@ impl Message {
             }
             kind::CAPTURE => Message::Capture(reader.json()?),
             kind::CAPTURING => Message::Capturing(reader.json()?),
-            kind::END_CAPTURE => Message::EndCapture,
-            kind::CAPTURED => Message::Captured(reader.json()?),
+            kind::COLLECT => Message::Collect,
+            kind::COLLECTED => Message::Collected(reader.json()?),
             kind::FILE_PART => Message::FilePart(reader.u16()?, reader.bytes()?.to_vec()),
             kind::PASSED_ON => Message::PassedOn(reader.json()?),
             kind::EXPECT => Message::Expect(reader.json()?),
@@ -767,10 +769,11 @@ mod tests {
             }),
             Message::Capture(CaptureOrder { packets: None }),
             Message::Capturing(Err("no right to it".into())),
-            Message::EndCapture,
-            Message::Captured(Box::new(CapturedThere {
+            Message::Collect,
+            Message::Collected(Box::new(Collected {
                 captures: 2,
                 has_keys: true,
+                logs: vec!["broker".into()],
                 packets: 7,
                 dropped: Some(1),
                 wrapped: true,

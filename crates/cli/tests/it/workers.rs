@@ -430,8 +430,12 @@ fn packets_are_captured_where_a_component_stands_and_only_where_the_worker_allow
     refused.says("worker w1: record.capture needs packets that only its host sees").says("--allow-captures");
     drop(careful);
     let fleet = Fleet::with(&bench, &[&["--allow-commands", "--allow-captures"], &[]]);
-    let run = fleet.run(&bench, &captured(), 2).finish().judged();
+    let kept =
+        captured().replace("platform: ./broker.yaml", "platform: { profile: ./broker.yaml, logs: kept }");
+    let run = fleet.run(&bench, &kept, 2).finish().judged();
     assert_captured_whole(&run);
+    let logs = std::fs::read_dir(bench.path("kept")).unwrap().next().unwrap().unwrap().path();
+    assert!(std::fs::read_to_string(logs.join("broker.log")).unwrap().contains("mosquitto"));
     // The coordinator sees what is on its own host.
     let own = SCENARIO.replace("record: { messages: true }", "record: { capture: { limit: 100 MiB } }");
     let run = fleet.run(&bench, &own, 2).finish().judged();

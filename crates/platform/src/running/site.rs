@@ -96,6 +96,11 @@ impl Site {
         self.platform.processes()
     }
 
+    /// What they say: their names, and the files that take it.
+    pub fn logs(&self) -> Vec<(String, PathBuf)> {
+        self.platform.components.iter().map(|running| (running.name.clone(), running.log.clone())).collect()
+    }
+
     /// Where they listen.
     pub fn listens_at(&self) -> SocketAddr {
         self.platform.address()

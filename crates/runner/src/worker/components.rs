@@ -20,8 +20,17 @@ use std::time::Duration;
 /// Pause between two looks at what the components do.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The first processes of the components that run here, with their names.
-pub type Processes = Arc<Mutex<Vec<(String, i32)>>>;
+/// What there is of the components now, for those who must know it at once.
+pub type Seen = Arc<Mutex<Here>>;
+
+/// The components that run here.
+#[derive(Debug, Default)]
+pub struct Here {
+    /// Their first processes, with their names.
+    pub processes: Vec<(String, i32)>,
+    /// The files that take what they say, with their names.
+    pub logs: Vec<(String, PathBuf)>,
+}
 
 /// See the module. Dropped, it stops them.
 pub struct Components {
@@ -42,8 +51,7 @@ enum Order {
 pub struct Said {
     pub input: Sender<Input>,
     pub run: u64,
-    /// Who runs here, for those who must know it at once.
-    pub processes: Processes,
+    pub seen: Seen,
 }
 
 impl Said {
@@ -129,7 +137,7 @@ fn serve(mut site: Site, queue: &Receiver<Order>, said: &Said) {
         }
         let processes = site.processes();
         let names: Vec<String> = processes.iter().map(|(name, _)| name.clone()).collect();
-        *said.processes.lock().unwrap_or_else(PoisonError::into_inner) = processes;
+        *said.seen.lock().unwrap_or_else(PoisonError::into_inner) = Here { processes, logs: site.logs() };
         let observed = sampling.as_ref().map(|(sampling, _)| sampling.take()).unwrap_or_default();
         reports(observed, &names).into_iter().for_each(|report| said.say(Message::Report(report)));
         if let Some(Death { component, status, last_words }) = site.take_death() {

@@ -1,6 +1,6 @@
-//! The wire at a worker: captures packets there for the coordinator, keeps the keys of TLS sessions, and sends both when the run ends.
+//! The wire at a worker: captures packets there for the coordinator, and keeps the keys of TLS sessions.
 
-use super::components::Processes;
+use super::components::Seen;
 use crate::capturing::{Captured, Capturing, Network, Wanted};
 use crate::tls_keys::TlsKeys;
 use plimsoll_analysis::dissection::OURSELVES;
@@ -8,10 +8,7 @@ use plimsoll_load::clock::wall_nanos;
 use plimsoll_model::Nanos;
 use plimsoll_observe::endpoints::EndpointSampler;
 use plimsoll_platform::folder::Folder;
-use plimsoll_workers::message::{CaptureOrder, CapturedThere, OwnedEnd, PacketOrder};
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::Read;
+use plimsoll_workers::message::{CaptureOrder, Collected, OwnedEnd, PacketOrder};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -21,8 +18,6 @@ use std::time::Duration;
 
 /// How often it is looked at which process has which connection.
 const LOOK: Duration = Duration::from_secs(1);
-/// Bytes of a file that are sent as one message.
-const PART: u64 = 1 << 20;
 
 /// See the module. Dropped, it ends, and nothing of it is left.
 pub struct Wire {
@@ -35,13 +30,12 @@ pub struct Wire {
     /// Whether packets are captured now, once that is known.
     begun: Receiver<Result<(), String>>,
     thread: Option<JoinHandle<Option<Kept>>>,
-    /// What is still to be sent.
-    files: VecDeque<(u16, Option<File>)>,
     /// Removed with all that is in it.
     _folder: Folder,
 }
 
 /// What a capture leaves.
+#[derive(Default)]
 struct Kept {
     captured: Captured,
     ends: Vec<OwnedEnd>,
@@ -51,16 +45,16 @@ struct Kept {
 pub enum Word {
     /// Packets are captured, or not.
     Begun(Result<(), String>),
-    /// The capture has ended.
-    Captured(CapturedThere),
+    /// The capture has ended: what there is, and its files.
+    Ended(Collected, Vec<PathBuf>),
 }
 
 impl Wire {
-    /// Begins, with captures in a folder of its own. `program` is this program, and `processes` has those of components.
+    /// Begins, with captures in a folder of its own. `program` is this program, and `seen` has the processes of components.
     ///
     /// # Errors
     /// The operating system gives no folder or no thread.
-    pub fn begin(order: CaptureOrder, program: &Path, processes: Processes) -> std::io::Result<Wire> {
+    pub fn begin(order: CaptureOrder, program: &Path, seen: Seen) -> std::io::Result<Wire> {
         let folder = Folder::fresh(program)?;
         let key_log = folder.path().join("keys.log");
         let file = folder.path().join("wire.pcap");
@@ -86,10 +80,10 @@ impl Wire {
                 if stops_now.load(Ordering::Relaxed) {
                     return None;
                 }
-                ends.look(&owners(&processes), Nanos(wall_nanos()));
+                ends.look(&owners(&seen), Nanos(wall_nanos()));
                 std::thread::park_timeout(LOOK);
             }
-            ends.look(&owners(&processes), Nanos(wall_nanos()));
+            ends.look(&owners(&seen), Nanos(wall_nanos()));
             let captured = capturing.map(Capturing::stop).unwrap_or_default();
             let owned = ends.finish().owned.into_iter();
             let ends = owned.flat_map(|(address, spans)| {
@@ -104,16 +98,7 @@ impl Wire {
         };
         let thread = std::thread::Builder::new().name("wire".into()).spawn(work)?;
         let keys = Arc::new(TlsKeys::new(Some(key_log.clone())));
-        Ok(Wire {
-            keys,
-            key_log,
-            end,
-            stop,
-            begun,
-            thread: Some(thread),
-            files: VecDeque::new(),
-            _folder: folder,
-        })
+        Ok(Wire { keys, key_log, end, stop, begun, thread: Some(thread), _folder: folder })
     }
 
     /// Where our clients leave the keys of their TLS sessions.
@@ -136,35 +121,23 @@ impl Wire {
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
         }
         let thread = self.thread.take_if(|thread| thread.is_finished())?;
-        let Kept { captured, ends } = thread.join().ok().flatten()?;
+        // One that could not begin has said so, and one that panicked has captured nothing.
+        let Kept { captured, ends } = thread.join().ok().flatten().unwrap_or_default();
         let mut files: Vec<PathBuf> = captured.files;
         let captures = u16::try_from(files.len()).unwrap_or(u16::MAX);
         let has_keys = self.key_log.exists();
         files.extend(has_keys.then(|| self.key_log.clone()));
-        // One that cannot be opened ends at once: the reader sees that it is no capture.
-        self.files = (0..).zip(files.into_iter().map(|path| File::open(path).ok())).collect();
-        Some(Word::Captured(CapturedThere {
+        let kept = Collected {
             captures,
             has_keys,
+            logs: Vec::new(),
             packets: captured.packets,
             dropped: captured.dropped,
             wrapped: captured.wrapped,
             died: captured.died.map(|death| (death.at, death.why)),
             ends,
-        }))
-    }
-
-    /// The next bytes of which file are to be sent, none where it ends; `None` where all were given.
-    pub fn part(&mut self) -> Option<(u16, Vec<u8>)> {
-        let (number, file) = self.files.front_mut()?;
-        let (number, mut bytes) = (*number, Vec::new());
-        let read = file.as_mut().map(|file| file.take(PART).read_to_end(&mut bytes));
-        if !matches!(read, Some(Ok(1..))) {
-            // What could not be read is missing at the end, which the reader of a capture sees.
-            bytes.clear();
-            self.files.pop_front();
-        }
-        Some((number, bytes))
+        };
+        Some(Word::Ended(kept, files))
     }
 }
 
@@ -183,8 +156,8 @@ fn wanted(PacketOrder { interface, filter, limit }: PacketOrder, file: PathBuf) 
 }
 
 /// Who has connections here: our own clients, and the components, which are children of this process and keep what is theirs.
-fn owners(processes: &Processes) -> Vec<(String, i32)> {
+fn owners(seen: &Seen) -> Vec<(String, i32)> {
     let mut all = vec![(OURSELVES.to_owned(), std::process::id() as i32)];
-    all.extend(processes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+    all.extend(seen.lock().unwrap_or_else(PoisonError::into_inner).processes.iter().cloned());
     all
 }

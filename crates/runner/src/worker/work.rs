@@ -1,6 +1,7 @@
 //! What a worker does for one run.
 
-use super::components::{Components, Processes, Said};
+use super::components::{Components, Said, Seen};
+use super::sending::Sending;
 use super::wire::{Wire, Word};
 use super::{Input, PlanOf, SPOOL};
 use crate::fleet::digest;
@@ -15,15 +16,15 @@ use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_scenario::plan::{Captures, Plan};
 use plimsoll_workers::frame::{Body, LinkFrame, ProcessId};
 use plimsoll_workers::link::Link;
-use plimsoll_workers::message::{Begin, CaptureOrder, Crossing, Give, Message, Prepared, Reserve};
+use plimsoll_workers::message::{Begin, CaptureOrder, Collected, Crossing, Give, Message, Prepared, Reserve};
 use plimsoll_workers::post::Post;
 use plimsoll_workers::prepare::{Peer, Prepare};
 use plimsoll_workers::receipts::Receipts;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, PoisonError};
 
 /// A coordinator that is away for so long does not come back.
 const GONE: Nanos = Nanos::from_secs(30);
@@ -31,7 +32,7 @@ const GONE: Nanos = Nanos::from_secs(30);
 /// without them.
 const GATHERING: Nanos = Nanos::from_millis(20);
 
-/// Bytes of captures that may wait for the coordinator: as much as keeps the way busy.
+/// Bytes of files that may wait for the coordinator: as much as keeps the way busy.
 const WAITING: usize = 8 * 1024 * 1024;
 
 /// What a worker has for a run.
@@ -69,9 +70,11 @@ pub struct Work {
     load: Option<Load>,
     /// Components of the platform that stand here.
     components: Option<Components>,
-    processes: Processes,
-    /// Where packets are captured: that, and what came of it.
+    seen: Seen,
+    /// Where packets are captured.
     wire: Option<Wire>,
+    /// What was kept, on its way to the coordinator.
+    sending: Sending,
     /// By how much the clock here is ahead of the coordinator's, as the coordinator said last.
     ahead: Nanos,
     /// When it looked at its load threads last.
@@ -165,8 +168,9 @@ impl Work {
             token_refused: false,
             load: None,
             components: None,
-            processes: Processes::default(),
+            seen: Seen::default(),
             wire: None,
+            sending: Sending::default(),
             ahead: Nanos::ZERO,
             looked: Nanos::ZERO,
             ended: false,
@@ -276,7 +280,10 @@ impl Work {
                     self.tell(&Message::Capturing(Err(why)));
                 }
             }
-            Message::EndCapture => self.wire.iter().for_each(Wire::end),
+            Message::Collect => match &self.wire {
+                Some(wire) => wire.end(),
+                None => self.collect(Collected::default(), Vec::new()),
+            },
             Message::Gone(process) => {
                 self.links.remove(&process);
                 if let Some(own) = &mut self.own {
@@ -317,8 +324,7 @@ impl Work {
                 "it starts no component of a platform: start it with --allow-commands to let it run what a scenario names".into()
             );
         }
-        let processes = Arc::clone(&self.processes);
-        let said = Said { input: host.input.clone(), run: self.bits, processes };
+        let said = Said { input: host.input.clone(), run: self.bits, seen: Arc::clone(&self.seen) };
         let components = Components::host(plan, reserve, (host.program.to_owned(), host.address), said);
         self.components = Some(components.map_err(|error| format!("a thread could not start: {error}"))?);
         Ok(())
@@ -329,29 +335,38 @@ impl Work {
         if order.packets.is_some() && !host.captures {
             return Err("it captures no packets: start it with --allow-captures".into());
         }
-        let wire = Wire::begin(order, host.program, Arc::clone(&self.processes));
+        let wire = Wire::begin(order, host.program, Arc::clone(&self.seen));
         self.wire = Some(wire.map_err(|error| format!("packets cannot be captured: {error}"))?);
         Ok(())
     }
 
-    /// Says what came of a capture, and sends it as the coordinator takes it.
-    fn send_wire(&mut self) {
-        let Some(wire) = &mut self.wire else { return };
-        let mut told: Vec<Message> = Vec::new();
-        while let Some(word) = wire.word() {
-            told.push(match word {
-                Word::Begun(begun) => Message::Capturing(begun),
-                Word::Captured(captured) => Message::Captured(Box::new(captured)),
-            });
+    /// Says what was kept, which is sent from now on: captures, keys and logs.
+    fn collect(&mut self, mut kept: Collected, mut files: Vec<PathBuf>) {
+        if self.plan.as_ref().is_some_and(|plan| plan.platform.logs.is_some()) {
+            let here = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let (names, logs): (Vec<String>, Vec<PathBuf>) = here.logs.iter().cloned().unzip();
+            kept.logs = names;
+            files.extend(logs);
+        }
+        self.sending = Sending::of(files);
+        self.tell(&Message::Collected(Box::new(kept)));
+    }
+
+    /// Says how it stands with the capture, and sends what was kept as the coordinator takes it.
+    fn send_kept(&mut self) {
+        while let Some(word) = self.wire.as_mut().and_then(Wire::word) {
+            match word {
+                Word::Begun(begun) => self.tell(&Message::Capturing(begun)),
+                Word::Ended(kept, files) => self.collect(kept, files),
+            }
         }
         let mut room = WAITING.saturating_sub(self.links.get(&self.coordinator).map_or(0, Link::waiting));
         while room > 0
-            && let Some((file, bytes)) = wire.part()
+            && let Some((file, bytes)) = self.sending.part()
         {
             room = room.saturating_sub(bytes.len());
-            told.push(Message::FilePart(file, bytes));
+            self.tell(&Message::FilePart(file, bytes));
         }
-        told.iter().for_each(|message| self.tell(message));
     }
 
     /// What components say goes on to the coordinator, with its time.
@@ -542,7 +557,7 @@ impl Work {
             self.read_threads();
         }
         self.look_at_token();
-        self.send_wire();
+        self.send_kept();
         let died = self.load.as_ref().is_some_and(|load| load.stopped == 0 && load.part.has_died());
         if died {
             let told = "a load thread ended unexpectedly; this is a defect of plimsoll";

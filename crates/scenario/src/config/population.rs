@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Population {
     /// Simulated publishers.
-    #[cfg_attr(test, schemars(range(min = 1, max = 16_777_215)))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 268_435_455)))]
     pub devices: u32,
     /// Receivers of deliveries: a count, or a count with settings. Default 0.
     #[serde(default)]

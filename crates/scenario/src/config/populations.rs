@@ -19,7 +19,7 @@ pub(crate) struct OnePopulation {
     #[cfg_attr(test, schemars(length(max = 40), regex(pattern = "^[a-z][a-z0-9_-]*$")))]
     pub name: String,
     /// Simulated publishers. Devices are numbered through all populations.
-    #[cfg_attr(test, schemars(range(min = 1, max = 16_777_215)))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 268_435_455)))]
     pub devices: u32,
     /// Where its devices find the platform, as far as that differs from the scenario's `platform`.
     #[serde(default)]

@@ -1,6 +1,7 @@
 //! One of the populations of a run: how its devices are numbered, and what it has of the load.
 
 use super::{CountPlan, LevelPlan, MarkerForm, Plan};
+use plimsoll_codec::numbering::Numbering;
 use plimsoll_model::Nanos;
 
 /// One of the populations of a run. The default is that of a run which has no other.
@@ -18,6 +19,8 @@ pub struct PopulationPlan {
     pub share: Option<SharePlan>,
     /// The forms of the markers that its subscribers look for; empty for that of its own messages.
     pub markers: Vec<MarkerForm>,
+    /// How the markers of the run are divided; `None` where the run has no other population.
+    pub numbering: Option<Numbering>,
     /// Operations that its devices may have in flight together at most; `None` where nothing bounds it.
     pub most_in_flight: Option<u64>,
 }
@@ -59,6 +62,11 @@ impl Plan {
     /// Devices of all populations.
     pub fn all_devices(&self) -> u32 {
         self.populations().map(|plan| plan.devices).sum()
+    }
+
+    /// How the markers of the run are divided.
+    pub fn numbering(&self) -> Numbering {
+        self.population.numbering.unwrap_or_else(|| Numbering::of(self.devices))
     }
 
     /// The plan by which those connect who receive what the devices of a population of this run send.

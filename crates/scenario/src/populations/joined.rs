@@ -12,6 +12,7 @@ use crate::protocols::{self, routing};
 use crate::resolve::hide_secrets;
 use crate::tree::{Node, Value};
 use crate::yaml;
+use plimsoll_codec::numbering::Numbering;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,8 +82,12 @@ pub(crate) fn join(
     context.found.is_empty().then_some(first)
 }
 
-/// Subscribers in common look for the markers of all whose messages they receive.
+/// Subscribers in common look for the markers of all whose messages they receive. Those are divided alike in all populations.
 fn find_markers(plans: &mut [Plan]) {
+    let devices = plans.iter().map(|plan| plan.devices).fold(0, u32::saturating_add);
+    for plan in plans.iter_mut() {
+        plan.population.numbering = Some(Numbering::of(devices));
+    }
     let mut forms: Vec<MarkerForm> = Vec::new();
     for plan in plans.iter().filter(|plan| plan.population.receivers == ReceiversPlan::Common) {
         if !forms.contains(&plan.message.marker) {
