@@ -45,7 +45,8 @@ fn bring_up(scenario: &str) -> Platform {
     let environment = Environment { profile: &|_| Ok(PROFILE.into()), variable: &|_| None };
     let plan = load(&source, &[], &environment).unwrap_or_else(|error| panic!("{error:?}"));
     let program = env!("CARGO_BIN_EXE_plimsoll").into();
-    let options = Options { program, processors: Vec::new(), mqtt5: false, stop: Default::default() };
+    let options =
+        Options { program, processors: Vec::new(), logs: None, mqtt5: false, stop: Default::default() };
     Platform::bring_up(&plan.platform, &options).unwrap()
 }
 

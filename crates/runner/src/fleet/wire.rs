@@ -129,7 +129,7 @@ mod tests {
 
     fn filters(
         plan: &CapturePlan,
-        (servers, there): (&[(u8, u16)], &[(u8, u16)]),
+        [servers, there]: [&[(u8, u16)]; 2],
         hosts: &[(Option<&str>, u8)],
     ) -> Vec<Option<String>> {
         let server = |(host, port): &(u8, u16)| ("server".to_owned(), SocketAddr::new(address(*host), *port));
@@ -148,7 +148,7 @@ mod tests {
         // The coordinator has 1, the second worker is in the network of the first, and nobody is at 9.
         let hosts = [(Some("a"), 2), (Some("a"), 2), (Some("b"), 3), (Some("ours"), 1), (None, 4)];
         assert_eq!(
-            filters(&plan, (&[(1, 10), (3, 31), (9, 90)], &[(1, 11), (2, 20), (3, 30)]), &hosts),
+            filters(&plan, [&[(1, 10), (3, 31), (9, 90)], &[(1, 11), (2, 20), (3, 30)]], &hosts),
             [
                 Some(format!("{} or {}", at(2, 20), at(9, 90))),
                 None,
@@ -158,7 +158,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            filters(&plan, (&[(1, 10)], &[]), &hosts),
+            filters(&plan, [&[(1, 10)], &[]], &hosts),
             vec![None; 5],
             "the coordinator sees all of it"
         );
@@ -175,11 +175,11 @@ mod tests {
             names: names.into_iter().map(|place| ("named".to_owned(), place)).collect(),
             ..CapturePlan::default()
         };
-        let found = filters(&plan, (&[], &[]), &[(Some("a"), 2)]);
+        let found = filters(&plan, [&[], &[]], &[(Some("a"), 2)]);
         assert_eq!(found, [Some("(host 192.0.2.2 and port 5) or host 192.0.2.8".to_owned())]);
         let plan = CapturePlan { filter: Some("udp".into()), ..plan };
         assert_eq!(
-            filters(&plan, (&[], &[]), &[(Some("a"), 2), (Some("ours"), 1)]),
+            filters(&plan, [&[], &[]], &[(Some("a"), 2), (Some("ours"), 1)]),
             [Some("udp".to_owned()), None]
         );
     }

@@ -46,7 +46,7 @@ pub enum Word {
     /// Packets are captured, or not.
     Begun(Result<(), String>),
     /// The capture has ended: what there is, and its files.
-    Ended(Collected, Vec<PathBuf>),
+    Ended(Box<Collected>, Vec<PathBuf>),
 }
 
 impl Wire {
@@ -137,7 +137,7 @@ impl Wire {
             died: captured.died.map(|death| (death.at, death.why)),
             ends,
         };
-        Some(Word::Ended(kept, files))
+        Some(Word::Ended(Box::new(kept), files))
     }
 }
 

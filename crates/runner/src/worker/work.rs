@@ -282,7 +282,7 @@ impl Work {
             }
             Message::Collect => match &self.wire {
                 Some(wire) => wire.end(),
-                None => self.collect(Collected::default(), Vec::new()),
+                None => self.collect(Box::default(), Vec::new()),
             },
             Message::Gone(process) => {
                 self.links.remove(&process);
@@ -341,7 +341,7 @@ impl Work {
     }
 
     /// Says what was kept, which is sent from now on: captures, keys and logs.
-    fn collect(&mut self, mut kept: Collected, mut files: Vec<PathBuf>) {
+    fn collect(&mut self, mut kept: Box<Collected>, mut files: Vec<PathBuf>) {
         if self.plan.as_ref().is_some_and(|plan| plan.platform.logs.is_some()) {
             let here = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             let (names, logs): (Vec<String>, Vec<PathBuf>) = here.logs.iter().cloned().unzip();
@@ -349,7 +349,7 @@ impl Work {
             files.extend(logs);
         }
         self.sending = Sending::of(files);
-        self.tell(&Message::Collected(Box::new(kept)));
+        self.tell(&Message::Collected(kept));
     }
 
     /// Says how it stands with the capture, and sends what was kept as the coordinator takes it.
