@@ -1,6 +1,6 @@
 //! Load threads at workers, over a real NATS server: the same load as of one process, and what befalls workers.
 
-use crate::harness::{Bench, Finished, STORE, Started, count, number};
+use crate::harness::{Bench, Finished, STORE, Started, count, number, sent};
 use crate::truth::listening_address;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -705,6 +705,54 @@ fn three_hosts_send_what_one_host_sends_to_a_broker_on_another_one() {
     assert_same_ledger(&shared, &alone);
     let placement = &shared.summary["provenance"]["placement"];
     assert!(placement["worker host-5"].is_string(), "{placement}");
+}
+
+/// So many workers and brokers, each broker with 16,667 devices and a subscriber; all devices send at QoS 1, each one message at least.
+/// A process may have 20,000 open files.
+fn many_devices(parts: usize) {
+    const OF_ONE: usize = 16_667;
+    let bench = Bench::beside_others();
+    let broker = || {
+        let mut broker = bench.plimsoll(["target", "broker", "--port", "0", "--max-connections", "20000"]);
+        bench.start(&mut broker)
+    };
+    let brokers: Vec<Started> = (0..parts).map(|_| broker()).collect();
+    let population = |(number, broker): (usize, &Started)| {
+        format!(
+            "- {{ name: city-{number}, devices: {OF_ONE}, subscribers: 1, platform: {{ address: \"mqtt://{}\" }} }}\n",
+            listening_address(broker)
+        )
+    };
+    let populations: String = brokers.iter().enumerate().map(population).collect();
+    let scenario = format!(
+        "name: many devices\nplatform: {{ profile: existing, address: \"mqtt://{}\" }}\nseed: 3\npopulations:\n{populations}\
+         mqtt: {{ qos: 1 }}\nload: {{ levels: [{rate}], connect_rate: 3000, hold: 30s, samples: 10, warm_up: 1s, drain: 10s, again: 0s }}\n\
+         objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p99: null, city-0.subscribe_p50: \"< 10 s\" }}\n",
+        listening_address(&brokers[0]),
+        rate = 1000 * parts,
+    );
+    let run = run(&bench, &scenario, &["--workers", &format!("local:{parts}")]).judged();
+    let level = run.level(0);
+    assert_eq!(count(level, "connected"), (parts * OF_ONE) as u64, "{level:#}");
+    let sent = sent(level, 29_000 * parts as u64..);
+    for (name, expected) in
+        [("acknowledged", sent), ("expected_deliveries", sent), ("lost", 0), ("duplicated", 0)]
+    {
+        assert_eq!(count(level, name), expected, "{name}: {level:#}");
+    }
+    assert_eq!(count(level, "delivered") + count(level, "late"), sent, "{level:#}");
+}
+
+#[test]
+#[ignore = "acceptance: workers"]
+fn fifty_thousand_devices_of_three_workers_at_three_brokers_have_an_exact_ledger() {
+    many_devices(3);
+}
+
+#[test]
+#[ignore = "acceptance: workers"]
+fn a_hundred_thousand_devices_of_six_workers_at_six_brokers_have_an_exact_ledger() {
+    many_devices(6);
 }
 
 #[test]
