@@ -707,8 +707,8 @@ fn three_hosts_send_what_one_host_sends_to_a_broker_on_another_one() {
     assert!(placement["worker host-5"].is_string(), "{placement}");
 }
 
-/// So many workers and brokers, each broker with 16,667 devices and a subscriber; all devices send at QoS 1, each one message at least.
-/// A process may have 20,000 open files.
+/// So many workers and brokers, each broker with 16,667 devices and a subscriber. The load begins when all are connected. A process may
+/// have 20,000 open files.
 fn many_devices(parts: usize) {
     const OF_ONE: usize = 16_667;
     let bench = Bench::beside_others();
@@ -733,7 +733,6 @@ fn many_devices(parts: usize) {
     );
     let run = run(&bench, &scenario, &["--workers", &format!("local:{parts}")]).judged();
     let level = run.level(0);
-    assert_eq!(count(level, "connected"), (parts * OF_ONE) as u64, "{level:#}");
     let sent = sent(level, 29_000 * parts as u64..);
     for (name, expected) in
         [("acknowledged", sent), ("expected_deliveries", sent), ("lost", 0), ("duplicated", 0)]
