@@ -733,6 +733,8 @@ fn many_devices(parts: usize) {
     );
     let run = run(&bench, &scenario, &["--workers", &format!("local:{parts}")]).judged();
     let level = run.level(0);
+    let connected = count(&run.summary["connect_time"], "n");
+    assert!(connected >= (parts * OF_ONE) as u64, "{connected}");
     let sent = sent(level, 29_000 * parts as u64..);
     for (name, expected) in
         [("acknowledged", sent), ("expected_deliveries", sent), ("lost", 0), ("duplicated", 0)]
