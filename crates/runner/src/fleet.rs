@@ -109,9 +109,9 @@ pub enum FleetError {
     /// The workers that are there cannot have the run's clients.
     #[error(transparent)]
     Unplaced(#[from] Unplaced),
-    /// Subscribers do not stand beside the devices that they receive from.
+    /// Clients stand apart that must stand together.
     #[error("{0}")]
-    NotBeside(String),
+    Apart(String),
     /// The plan has what workers cannot do.
     #[error("with workers, a run has {0}: run it without --workers")]
     Unsupported(&'static str),
@@ -203,8 +203,8 @@ fn unsupported(plan: &Plan) -> Option<&'static str> {
     if any(is_called) {
         return Some("no subscribers that the platform calls");
     }
-    if any(|plan| plan.protocol() == Protocol::Gateway) {
-        return Some("no devices behind a gateway");
+    if any(|plan| plan.platform.reports_stages()) {
+        return Some("no devices that push to a gateway which reports what becomes of their events");
     }
     if any(|plan| matches!(plan.platform.roles.delivery, DeliveryContract::Throttled(_))) {
         return Some("no platform that keeps messages back for a time");
@@ -262,7 +262,8 @@ impl Fleet {
         let components = components::placed(plan, &workers)?;
         let (workers, layout) = standing::with_work(workers.into_iter().zip(components).collect(), &layout);
         let names: Vec<&str> = workers.iter().map(|(worker, _)| worker.name.as_str()).collect();
-        standing::check_beside(plan, run, &layout, &names).map_err(FleetError::NotBeside)?;
+        standing::check_beside(plan, run, &layout, &names).map_err(FleetError::Apart)?;
+        standing::check_polled(plan, &layout).map_err(FleetError::Apart)?;
         let mut clocks = Clocks::new(plan.clock_bound);
         let members = (0..).zip(workers).map(|(process, (worker, components))| Member {
             components,

@@ -295,7 +295,7 @@ fn gather(
 ) -> Result<Fleet, RunError> {
     let undone = |error: FleetError| match error {
         FleetError::Interrupted => RunError::Interrupted,
-        FleetError::Unsupported(_) | FleetError::NotBeside(_) => RunError::Host(error.to_string()),
+        FleetError::Unsupported(_) | FleetError::Apart(_) => RunError::Host(error.to_string()),
         error => RunError::Workers(error.to_string()),
     };
     progress.step("looking for workers");

@@ -446,6 +446,26 @@ fn packets_are_captured_where_a_component_stands_and_only_where_the_worker_allow
 }
 
 #[test]
+fn a_gateway_and_the_devices_that_it_polls_stand_at_one_worker() {
+    let bench = Bench::beside_others();
+    let fleet = Fleet::with(&bench, &[&["--allow-commands"], &[]]);
+    let scenario = "name: polled
+platform: { profile: gateway, with: { cpu: \"0\", io: \"0\" }, at: { gateway: w1 } }
+seed: 3
+population: { devices: 10, at: w1 }
+load: { levels: [100], hold: 2s, samples: 4, warm_up: 200ms, drain: 5s, again: 0s }
+objectives: { publish_p99: null, achieved: null, publish_p50: \"< 10 s\" }
+";
+    let run = fleet.run(&bench, scenario, 2).finish().judged();
+    let level = run.level(0);
+    assert_eq!(count(level, "acknowledged"), sent(level, 150..), "{level:#}");
+    assert!(count(&level["event_life"]["processing"], "n") > 100, "{level:#}");
+    assert!(level["gateway_clock"].is_object(), "how its clock stands is said at the worker: {level:#}");
+    let apart = fleet.run(&bench, &scenario.replace(", at: w1 }\nload", " }\nload"), 2).finish().exits(104);
+    apart.says("devices that a gateway polls stand at one worker");
+}
+
+#[test]
 fn a_component_that_ends_at_a_worker_or_does_not_start_there_is_the_headline() {
     let bench = Bench::beside_others();
     let fleet = Fleet::with(&bench, &[&["--allow-commands"]]);

@@ -12,6 +12,7 @@ use crate::owners::Owners;
 use crate::run_context::RunContext;
 use crate::shard::{Command, Reply};
 use plimsoll_model::RunId;
+use plimsoll_model::record::LevelEnd;
 use plimsoll_scenario::plan::Plan;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -79,6 +80,7 @@ pub struct LoadPart {
     /// The numbers of the shards here among all, in rising order.
     numbers: Vec<u32>,
     mailboxes: Vec<Arc<Mailbox>>,
+    services: Vec<Arc<dyn RunService>>,
 }
 
 impl LoadPart {
@@ -95,9 +97,9 @@ impl LoadPart {
         run_contexts: &[Arc<RunContext>],
     ) -> Result<(LoadPart, Receiver<Reply>), EngineError> {
         let started = start(run, addresses, processors, &part, clock, run_contexts)?;
-        let Started { shards, replies, mailboxes, .. } = started;
+        let Started { shards, replies, mailboxes, services, .. } = started;
         let numbers = part.layout.numbers_at(part.process);
-        Ok((LoadPart { shards, numbers, mailboxes }, replies))
+        Ok((LoadPart { shards, numbers, mailboxes, services }, replies))
     }
 
     /// The place of a shard among those here, by its number among all; `None` where it is at another worker.
@@ -112,6 +114,11 @@ impl LoadPart {
     pub fn tell(&self, shard: u32, command: Command) -> Result<(), EngineError> {
         let shard = self.place(shard).and_then(|place| self.shards.get(place));
         shard.map_or(Ok(()), |shard| shard.tell(command))
+    }
+
+    /// Adds what the shards here share to the end of a level.
+    pub fn complete(&self, end: &mut LevelEnd) {
+        self.services.iter().for_each(|service| service.level_ended(end));
     }
 
     /// Gives a command to all shards here.

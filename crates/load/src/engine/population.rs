@@ -77,7 +77,8 @@ impl Population<'_> {
             None => None,
         };
         let services = ServiceContext { plan, run, address, stage_log, shards: threads as u32, clock };
-        let service = drivers::service(&services)?;
+        let is_here = !layout.places(usize::from(number), *process).is_empty();
+        let service = if is_here { drivers::service(&services)? } else { None };
         let awaits_stages = service.as_ref().is_some_and(|service| service.awaits_stages());
         let topology = Arc::new(Topology::of(plan, run));
         let throttle = parts.throttles.get(usize::from(number)).cloned().flatten();

@@ -3,7 +3,7 @@
 use plimsoll_load::layout::{Layout, Stand};
 use plimsoll_load::topology::{Receivers, Topology};
 use plimsoll_model::RunId;
-use plimsoll_scenario::plan::{Plan, ReceiversPlan};
+use plimsoll_scenario::plan::{Plan, Protocol, ReceiversPlan};
 use plimsoll_workers::announcement::Announcement;
 use plimsoll_workers::placement::{Clients, Demand};
 
@@ -97,6 +97,22 @@ pub(super) fn check_beside(plan: &Plan, run: RunId, layout: &Layout, workers: &[
                     first + device
                 ));
             }
+        }
+    }
+    Ok(())
+}
+
+/// Whether devices that a gateway polls stand at one worker, whose process is the gateway's test manager; if not, which do not.
+pub(super) fn check_polled(plan: &Plan, layout: &Layout) -> Result<(), String> {
+    for (place, own) in plan.populations().enumerate().filter(|(_, own)| own.protocol() == Protocol::Gateway)
+    {
+        let processes = layout.stands().get(place).map_or(0, Vec::len);
+        let has = |process: &usize| !layout.places(place, *process).is_empty();
+        if (0..processes).filter(has).count() > 1 {
+            let key = if own.population.name.is_empty() { "population.at" } else { "populations[].at" };
+            return Err(format!(
+                "devices that a gateway polls stand at one worker, which is its test manager: name one with `{key}`"
+            ));
         }
     }
     Ok(())

@@ -461,7 +461,10 @@ impl Work {
     }
 
     /// A reply of a load thread.
-    pub fn reply(&mut self, reply: Reply) {
+    pub fn reply(&mut self, mut reply: Reply) {
+        if let (Reply::Closed(_, end), Some(load)) = (&mut reply, &self.load) {
+            load.part.complete(end);
+        }
         if let (Reply::Ready(count), Some(load)) = (&reply, &mut self.load) {
             load.ready += count;
             return;
