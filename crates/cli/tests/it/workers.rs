@@ -457,10 +457,7 @@ load: { levels: [100], hold: 2s, samples: 4, warm_up: 200ms, drain: 5s, again: 0
 objectives: { publish_p99: null, achieved: null, publish_p50: \"< 10 s\" }
 ";
     let run = fleet.run(&bench, scenario, 2).finish().judged();
-    let level = run.level(0);
-    assert_eq!(count(level, "acknowledged"), sent(level, 150..), "{level:#}");
-    assert!(count(&level["event_life"]["processing"], "n") > 100, "{level:#}");
-    assert!(level["gateway_clock"].is_object(), "how its clock stands is said at the worker: {level:#}");
+    crate::gateway::check(&run, "at a worker");
     let apart = fleet.run(&bench, &scenario.replace(", at: w1 }\nload", " }\nload"), 2).finish().exits(104);
     apart.says("devices that a gateway polls stand at one worker");
 }
