@@ -87,8 +87,8 @@ pub(crate) struct AttachedPlatform {
     /// worker starts, samples and stops the component. Default: what the profile says at `components[].at`, else this host.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, String>,
-    /// A folder that keeps what components say that the profile starts: each run has a folder in it, with a file for each of them.
-    /// Default: what they say goes with the platform.
+    /// A folder that keeps the logs of the components that the profile starts. Each run has a folder in it, with a file for each
+    /// component. Default: logs go with the platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<String>,
     /// The processes of a platform that runs already on this host: what they use is sampled, and a capture knows their
