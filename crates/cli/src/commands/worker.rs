@@ -10,6 +10,7 @@ use plimsoll_model::Nanos;
 use plimsoll_runner::worker::{WorkerOptions, serve};
 use plimsoll_scenario::duration;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 /// Works for runs on other machines: has some of their devices
 #[derive(Args)]
@@ -38,9 +39,9 @@ pub struct Worker {
     /// Load threads [default: one for each processor that it may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Processors of its load threads, as 2,3 [default: any that it may use]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    processors: Vec<usize>,
+    /// Processors of its load threads, as 2,3 or 8-15 [default: any that it may use]
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
+    processors: Processors,
     /// End when no run has needed it for so long [default: never]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     idle: Option<Nanos>,
@@ -59,11 +60,37 @@ pub struct Worker {
     nats: NatsOptions,
 }
 
+/// Numbers of processors, as the kernel lists them: `0-3,8` (cpuset(7)).
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Processors(Vec<usize>);
+
+/// More processors than this no kernel has.
+const MOST_PROCESSORS: usize = 8192;
+
+impl FromStr for Processors {
+    type Err = String;
+
+    fn from_str(list: &str) -> Result<Processors, String> {
+        let wrong = |part: &str| format!("`{part}` is no processor and no range of them, as in 0-3,8");
+        let mut all = Vec::new();
+        for part in list.split(',').filter(|_| !list.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let [first, last] = [first, last].map(|number| number.trim().parse::<usize>());
+            let (first, last) = first.ok().zip(last.ok()).ok_or_else(|| wrong(part))?;
+            if first > last || last >= MOST_PROCESSORS {
+                return Err(wrong(part));
+            }
+            all.extend((first..=last).filter(|number| !all.contains(number)).collect::<Vec<_>>());
+        }
+        Ok(Processors(all))
+    }
+}
+
 impl Worker {
     pub fn perform(self) -> Result<u8, Failure> {
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
-        let threads = self.threads.map_or_else(default_threads, usize::from).max(self.processors.len());
-        let processors = self.processors.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let threads = self.threads.map_or_else(default_threads, usize::from).max(self.processors.0.len());
+        let processors = self.processors.0.iter().copied().map(Some).chain(std::iter::repeat(None));
         let options = WorkerOptions {
             server: self.nats.server(&self.join)?,
             name: self.name.unwrap_or_else(host_name),
@@ -88,4 +115,20 @@ fn default_threads() -> usize {
 fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     if name.is_empty() { "worker".into() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_listed_as_the_kernel_does() {
+        let read = |list: &str| list.parse::<Processors>().map(|list| list.0);
+        assert_eq!(read("2,3"), Ok(vec![2, 3]));
+        assert_eq!(read("0-2,8, 1"), Ok(vec![0, 1, 2, 8]));
+        assert_eq!(read(""), Ok(Vec::new()));
+        for wrong in ["x", "3-1", "1-", "-1", "0-999999999", "1,,2"] {
+            assert!(read(wrong).unwrap_err().contains("as in 0-3,8"), "{wrong}");
+        }
+    }
 }
