@@ -17,7 +17,7 @@ use plimsoll_load::clock::monotonic;
 use plimsoll_load::engine::Addresses;
 use plimsoll_load::layout::Layout;
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{DeliveryContract, Plan, PlatformPlan, Protocol};
+use plimsoll_scenario::plan::{DeliveryContract, Plan, PlatformPlan};
 use plimsoll_scenario::profile::Component;
 use plimsoll_stats::clock_offset::Reading;
 use plimsoll_workers::announcement::Announcement;
