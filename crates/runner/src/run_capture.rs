@@ -273,7 +273,7 @@ impl RunCapture {
 /// What a worker knows beside its packets: whose connections were there, and keys of TLS sessions.
 fn learn(components: &mut Components, keys: &Keys, there: &CapturedElsewhere, notes: &mut Vec<String>) {
     for OwnedEnd { address, from, until, owner } in &there.ends {
-        if !address.ip().is_unspecified() && !address.ip().is_loopback() {
+        if !address.ip().is_unspecified() && (there.is_here || !address.ip().is_loopback()) {
             let span = (there.clock.right(*from), there.clock.right(*until));
             components.owned((*address).into(), span, owner);
         }

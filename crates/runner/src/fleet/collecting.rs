@@ -5,6 +5,7 @@ use crate::capturing::{Captured, Death};
 use plimsoll_capture::source::Correction;
 use plimsoll_load::clock::monotonic;
 use plimsoll_model::Nanos;
+use plimsoll_observe::host::network_identity;
 use plimsoll_workers::message::{Collected, Message, OwnedEnd};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -36,6 +37,8 @@ pub struct CapturedElsewhere {
     pub clock: Correction,
     /// Within which that is known; `None` where it has ours.
     pub within: Option<Nanos>,
+    /// Whether it is in our network, so that its loopback addresses are ours.
+    pub is_here: bool,
     /// Whose connections were there.
     pub ends: Vec<OwnedEnd>,
     /// A key log of its TLS sessions, here.
@@ -90,11 +93,15 @@ impl Fleet {
                 }
             }
         }
-        let mut notes = Vec::new();
+        let (mut notes, ours) = (Vec::new(), network_identity());
         for (one, member) in coming.into_iter().zip(&self.members) {
             let worker = member.worker.name.clone();
             match one.state {
-                State::Whole => wire.captures.extend(one.captured(worker, &self.clocks, member.clock)),
+                State::Whole => {
+                    let is_here = ours.is_some() && member.worker.network == ours;
+                    let captured = one.captured(worker, &self.clocks, member.clock);
+                    wire.captures.extend(captured.map(|captured| CapturedElsewhere { is_here, ..captured }));
+                }
                 State::Failed(error) => {
                     notes.push(format!(
                         "what worker {worker} has kept of the run could not be taken: {error}"
@@ -221,6 +228,7 @@ impl Coming {
             captured: Captured { files: self.files, packets, dropped, wrapped, died },
             clock: correction,
             within,
+            is_here: false,
             ends,
             keys,
         })
