@@ -1,0 +1,31 @@
+/* What devices and one subscriber on a C client have in common: `peer.c` paces and counts, and a file for each client does what is
+ * declared below as the client's. */
+#ifndef PEER_H
+#define PEER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What came back so far. Clients with threads of their own count there. */
+extern atomic_long acknowledged, failed, received;
+
+/* Ends the program with what went wrong. */
+_Noreturn void die(const char *what, const char *why);
+
+/* `each_ready` calls `serve` with the number of each socket that can be read, without waiting. */
+void watch(int socket, int number);
+void each_ready(void (*serve)(int number));
+
+/* The client's: its name and version. */
+const char *client_name(void);
+/* The subscriber, then each device, is connected at that address and knows that topic. */
+void client_open(const char *address, const char *topic, int devices);
+/* Hands a message over, which the server will acknowledge; false where the client does not take it. */
+bool client_publish(int device, const char *content, size_t size);
+/* Does what there is to do with what has come, without waiting. */
+void client_poll(void);
+/* Counts what only the client has counted, when nothing more will come, and removes what was made for the run. */
+void client_close(void);
+
+#endif
