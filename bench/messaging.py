@@ -13,8 +13,9 @@ meanwhile. Server and client share the host's processors, and nothing else shoul
 A block is what was measured against one start of a server: it is kept in docs/results/messaging/ as JSON, and what is there is not run
 again; delete the file to do so. `--write` makes the section of docs/performance.md of all blocks, and runs nothing.
 
-It needs Go 1.26 or newer, a C compiler, openssl, `apt-get install librdkafka-dev libnats-dev librabbitmq-dev`,
-`cargo build --release`, and `source scripts/peers` before, which puts `brokers-python` into PATH."""
+It needs Go 1.26 or newer, a C compiler, openssl, `cargo build --release`, and `source scripts/peers` before, which puts
+`brokers-python` into PATH. The libraries of the clients in C come by
+`apt-get install librdkafka-dev libnats-dev librabbitmq-dev libqpid-proton11-dev libsasl2-modules`."""
 
 import argparse
 import datetime
@@ -40,7 +41,7 @@ PROTOCOLS = {
     "kafka": ("kafka", "kafka", "127.0.0.1:{}", {}),
 }
 # The library of each client in C.
-IN_C = {"nats": "nats", "amqp": "rabbitmq", "kafka": "rdkafka"}
+IN_C = {"nats": "nats", "amqp": "rabbitmq", "amqp1": "qpid-proton", "kafka": "rdkafka"}
 SAID = re.compile(
     r"(?P<client>.*)\n"
     r"late by (?P<late_p50_ms>[\d.]+) ms \(p50\), (?P<late_p99_ms>[\d.]+) ms \(p99\)\n"

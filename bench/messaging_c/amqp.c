@@ -1,5 +1,5 @@
 /* Devices on rabbitmq-c (AMQP 0-9-1) with publisher confirms. Each device has a connection with one channel. The library has no threads and
- * reads when it is asked to: the sending thread reads confirms and deliveries when it is awake, frame by frame, which is what the library's
+ * reads when it is asked to: the sending thread reads confirms and deliveries when they come, frame by frame, which is what the library's
  * manual gives for channels on which more than one thing comes. */
 #include "peer.h"
 
@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Debian's package has its headers there since 0.11, others have them above. */
-#include <rabbitmq-c/amqp.h>
-#include <rabbitmq-c/tcp_socket.h>
+#include <amqp.h>
+#include <amqp_tcp_socket.h>
 
 #define CHANNEL 1
 #define FRAME 131072
@@ -175,9 +174,9 @@ static void serve(int number)
     } while (amqp_frames_enqueued(own->connection) || amqp_data_in_buffer(own->connection));
 }
 
-void client_poll(void)
+void client_poll(int64_t patience)
 {
-    each_ready(serve);
+    each_ready(patience, serve);
 }
 
 void client_close(void)

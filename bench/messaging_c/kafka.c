@@ -1,7 +1,7 @@
 /* Devices on librdkafka, where the leader acknowledges when all replicas have the record. Each device is a producer with a connection of
  * its own, as a device is. Settings are those that the library's manual gives for low latency: `linger.ms` of zero, no idempotence, as
  * with Plimsoll, and no delay of small writes. Delivery reports and records are taken when the sending thread is awake, so that nobody is
- * woken up for them. */
+ * woken up for them. The library reads and writes in threads of its own. */
 #include "peer.h"
 
 #include <librdkafka/rdkafka.h>
@@ -149,8 +149,9 @@ bool client_publish(int device, const char *content, size_t size)
     return refused == 0;
 }
 
-void client_poll(void)
+void client_poll(int64_t patience)
 {
+    (void)patience;
     static rd_kafka_message_t *batch[BATCH];
     ssize_t came = rd_kafka_consume_batch_queue(records, 0, batch, BATCH);
     for (ssize_t at = 0; at < came; at++) {

@@ -106,8 +106,9 @@ bool client_publish(int device, const char *content, size_t size)
     return true;
 }
 
-void client_poll(void)
+void client_poll(int64_t patience)
 {
+    (void)patience;
     /* The library's threads do it. */
 }
 

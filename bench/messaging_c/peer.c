@@ -5,10 +5,12 @@
  * Each device has a connection, and publishes at its own due times without awaiting what it published before. The server acknowledges
  * each message; the subscriber acknowledges each delivery where the protocol has that. Two seconds warm up.
  *
- * One thread sends for all devices. It wakes up as Plimsoll does: what falls due within the precision is sent together, and what has
- * come is read then. Clients with threads of their own read at once. The last line says how many messages were sent, acknowledged and
- * received, and what processor time the process took for each. The line before it says how late those of the hold were sent, and the first
- * one which client it is. */
+ * One thread sends for all devices, and reads where the client has no threads for that. It wakes up as Plimsoll does: what falls due
+ * within the precision is sent together, and what comes so shortly before is read then. The last line says how many messages were sent,
+ * acknowledged and received, and what processor time the process took for each. The line before it says how late those of the hold were
+ * sent, and the first one which client it is. */
+/* For `epoll_pwait2`. */
+#define _GNU_SOURCE
 #include "peer.h"
 
 #include <inttypes.h>
@@ -44,15 +46,13 @@ void watch(int socket, int number)
         die("epoll", "cannot watch a socket");
 }
 
-void each_ready(void (*serve)(int number))
+void each_ready(int64_t patience, void (*serve)(int number))
 {
     struct epoll_event ready[64];
-    int count;
-    do {
-        count = epoll_wait(sockets, ready, 64, 0);
-        for (int at = 0; at < count; at++)
-            serve((int)ready[at].data.u32);
-    } while (count == 64);
+    struct timespec time = {.tv_sec = patience / SECOND, .tv_nsec = patience % SECOND};
+    int count = epoll_pwait2(sockets, ready, 64, &time, NULL);
+    for (int at = 0; at < count; at++)
+        serve((int)ready[at].data.u32);
 }
 
 static int64_t now(void)
@@ -67,6 +67,15 @@ static void sleep_until(int64_t due)
     struct timespec time = {.tv_sec = due / SECOND, .tv_nsec = due % SECOND};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) != 0) {
     }
+}
+
+/* Reads what comes until so shortly before something is due that it can wait. */
+static void rest_until(int64_t due, int64_t precision)
+{
+    if (sockets >= 0)
+        for (int64_t left; (left = due - precision - now()) > 0;)
+            client_poll(left);
+    sleep_until(due);
 }
 
 static double processor_seconds(void)
@@ -116,7 +125,7 @@ int main(int count, char **arguments)
     for (int64_t at = 0;;) {
         int64_t due = begin + at * SECOND / rate;
         if (!is_warm && due >= warm) {
-            sleep_until(warm);
+            rest_until(warm, precision);
             used = processor_seconds();
             before = sent;
             is_warm = true;
@@ -125,7 +134,7 @@ int main(int count, char **arguments)
             break;
         /* The last one that falls due within the precision. */
         int64_t together = precision * rate / SECOND;
-        sleep_until(begin + (at + together) * SECOND / rate);
+        rest_until(begin + (at + together) * SECOND / rate, precision);
         int64_t woken = now();
         for (; due <= woken && due < end && (is_warm || due < warm); due = begin + at * SECOND / rate) {
             int64_t sending = now();
@@ -136,13 +145,16 @@ int main(int count, char **arguments)
             sent++;
             at++;
         }
-        client_poll();
+        client_poll(0);
     }
-    sleep_until(end);
+    rest_until(end, precision);
     used = processor_seconds() - used;
     int64_t sent_in_hold = sent - before;
-    for (int64_t until = now() + DRAIN; now() < until && received < sent;) {
-        client_poll();
+    for (int64_t until = now() + DRAIN; now() < until;) {
+        client_poll(0);
+        /* The last acknowledgements come behind. */
+        if (received >= sent && until > now() + SECOND / 2)
+            until = now() + SECOND / 2;
         sleep_until(now() + SECOND / 1000);
     }
     client_close();

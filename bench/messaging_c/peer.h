@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What came back so far. Clients with threads of their own count there. */
 extern atomic_long acknowledged, failed, received;
@@ -13,9 +14,9 @@ extern atomic_long acknowledged, failed, received;
 /* Ends the program with what went wrong. */
 _Noreturn void die(const char *what, const char *why);
 
-/* `each_ready` calls `serve` with the number of each socket that can be read, without waiting. */
+/* `each_ready` calls `serve` with the number of each socket that can be read, and waits for the first one for so many nanoseconds. */
 void watch(int socket, int number);
-void each_ready(void (*serve)(int number));
+void each_ready(int64_t patience, void (*serve)(int number));
 
 /* The client's: its name and version. */
 const char *client_name(void);
@@ -23,8 +24,8 @@ const char *client_name(void);
 void client_open(const char *address, const char *topic, int devices);
 /* Hands a message over, which the server will acknowledge; false where the client does not take it. */
 bool client_publish(int device, const char *content, size_t size);
-/* Does what there is to do with what has come, without waiting. */
-void client_poll(void);
+/* Does what there is to do with what has come. A client that watches sockets waits for that, for so many nanoseconds. */
+void client_poll(int64_t patience);
 /* Counts what only the client has counted, when nothing more will come, and removes what was made for the run. */
 void client_close(void);
 
