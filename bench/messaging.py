@@ -125,7 +125,7 @@ def block(protocol, cell, turn, clients, options, folder):
         server.stop()
     return {
         "protocol": protocol, "rate": rate, "precision": precision, "turn": turn, "devices": options.devices, "seconds": options.seconds,
-        "size": SIZE, "order": order, "ways": found, "processors": os.cpu_count(), "kernel": platform.release(),
+        "size": SIZE, "order": order, "ways": found, "processors": os.cpu_count(), "kernel": platform.release().split("-")[0],
         "began": began.isoformat(sep=" ", timespec="seconds"), "program": program(), "commit": commit(),
     }
 

@@ -38,12 +38,16 @@ def times(of, way):
     return f"{statistics.median(figures(of, 'plimsoll')) / statistics.median(values):.2f}" if values else "–"
 
 
+def spoken(precision):
+    return precision.replace("us", " µs").replace("ms", " ms")
+
+
 def table(cells):
     lines = ["| rate, precision | | Plimsoll | Go client | C client | x Go | x C |", "|---|---|---|---|---|---|---|"]
     before = None
     for (rate, precision), protocols in cells.items():
         for protocol, of in protocols.items():
-            load = f"{rate:,}/s, {precision.replace('us', ' µs').replace('ms', ' ms')}"
+            load = f"{rate:,}/s, {spoken(precision)}"
             row = [load if load != before else "", NAMES[protocol], *(cell(figures(of, way)) for way in WAYS), times(of, "go"), times(of, "c")]
             lines.append("| " + " | ".join(row) + " |")
             before = load
@@ -57,7 +61,7 @@ def lateness(blocks):
             of = [one["ways"][way] for one in blocks if one["precision"] == precision and way in one["ways"]]
             if of:
                 spans = [f"{min(each):.2f} to {max(each):.2f}" for each in ([one[key] for one in of] for key in ("late_p50_ms", "late_p99_ms"))]
-                lines.append(f"| {precision.replace('us', ' µs').replace('ms', ' ms')} | {name} | {spans[0]} | {spans[1]} |")
+                lines.append(f"| {spoken(precision)} | {name} | {spans[0]} | {spans[1]} |")
     return lines
 
 
@@ -66,7 +70,7 @@ def incomplete(blocks):
     found = []
     for one in blocks:
         for way, of in one["ways"].items():
-            where = f"{NAMES[one['protocol']]} at {one['rate']:,}/s and {one['precision']}, turn {one['turn'] + 1}, {of['client']}"
+            where = f"{NAMES[one['protocol']]} at {one['rate']:,}/s and {spoken(one['precision'])}, turn {one['turn'] + 1}, {of['client']}"
             if of["acknowledged"] < of["sent_in_all"]:
                 found.append(f"- {where}: {of['acknowledged']:,} of {of['sent_in_all']:,} were acknowledged.")
             if of["received"] < of["sent_in_all"]:
@@ -106,7 +110,6 @@ def section(blocks):
         "- **Plimsoll's figure is that of its load threads, the client's that of its whole process.** This favours Plimsoll.",
         *lateness(blocks),
         *incomplete(blocks),
-        "",
     ]
 
 
