@@ -134,18 +134,22 @@ static void serve(int number)
     write_all(own);
 }
 
-static int dialled(const char *address)
+static char user[64], password[64], host[128], port[16];
+
+static void parse(const char *address)
 {
-    char host[128], port[16];
-    /* Of amqp://USER:PASSWORD@HOST:PORT; who comes from this host needs no name. */
-    if (sscanf(address, "amqp://%*[^@]@%127[^:]:%15[0-9]", host, port) != 2)
+    if (sscanf(address, "amqp://%63[^:]:%63[^@]@%127[^:]:%15[0-9]", user, password, host, port) != 4)
         die(address, "is no amqp://USER:PASSWORD@HOST:PORT");
+}
+
+static int dialled(void)
+{
     struct addrinfo *found, wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     if (getaddrinfo(host, port, &wanted, &found) != 0)
-        die(address, "is not known");
+        die(host, "is not known");
     int made = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
     if (made < 0 || connect(made, found->ai_addr, found->ai_addrlen) != 0)
-        die(address, strerror(errno));
+        die(host, strerror(errno));
     freeaddrinfo(found);
     setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     fcntl(made, F_SETFL, fcntl(made, F_GETFL) | O_NONBLOCK);
@@ -153,17 +157,20 @@ static int dialled(const char *address)
 }
 
 /* A connection whose link is open, and has credit where it sends. */
-static void connected(int number, const char *address, const char *target)
+static void connected(int number, const char *target)
 {
     struct device *own = &all[number];
-    own->socket = dialled(address);
+    own->socket = dialled();
     pn_connection_t *connection = pn_connection();
     pn_transport_t *transport = pn_transport();
     char name[64];
     snprintf(name, sizeof name, "peer-%d", number);
     pn_connection_set_container(connection, name);
     pn_connection_set_hostname(connection, "localhost");
-    pn_sasl_allowed_mechs(pn_sasl(transport), "ANONYMOUS");
+    pn_connection_set_user(connection, user);
+    pn_connection_set_password(connection, password);
+    pn_sasl_allowed_mechs(pn_sasl(transport), "PLAIN");
+    pn_sasl_set_allow_insecure_mechs(pn_sasl(transport), true);
     if (pn_connection_driver_init(&own->driver, connection, transport) != 0)
         die("Proton", "no connection");
     pn_connection_open(connection);
@@ -202,14 +209,15 @@ const char *client_name(void)
 
 void client_open(const char *address, const char *topic, int devices)
 {
+    parse(address);
     count = devices;
     all = calloc((size_t)devices + 1, sizeof *all);
     char target[128];
     snprintf(target, sizeof target, "/topic/%s.#", topic);
-    connected(devices, address, target);
+    connected(devices, target);
     for (int at = 0; at < devices; at++) {
         snprintf(target, sizeof target, "/topic/%s.%d", topic, at);
-        connected(at, address, target);
+        connected(at, target);
     }
 }
 
