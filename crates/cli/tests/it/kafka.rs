@@ -102,7 +102,8 @@ fn everything_comes_once_over_tls() {
     ));
     let run = run.judged();
     assert_adds_up(&run, 2);
-    assert!(count(&run.summary["wire"], "handshakes") >= 22, "each client has one: {:#}", run.summary["wire"]);
+    let wire = &run.summary["wire"];
+    assert!(count(wire, "handshakes") >= 22, "each client has one: {wire:#}");
 }
 
 /// One broker for all of this: it takes long to start.
