@@ -171,6 +171,5 @@ void client_close(void)
         rd_kafka_topic_destroy(all[at].topic);
     }
     remove_topic(all[0].producer);
-    /* To close them in order takes long, and says nothing. */
-    fflush(stdout);
+    /* Producers end with the process: to close each in order takes long. */
 }

@@ -18,6 +18,8 @@ public final class MoquetteBroker {
     settings.setProperty("port", arguments[1]);
     settings.setProperty("allow_anonymous", "true");
     settings.setProperty("persistence_enabled", System.getProperty("persistence", "false"));
+    // So often, in seconds, what is to be kept goes into the file; the default is 30.
+    settings.setProperty("autosave_interval", "1");
     settings.setProperty("telemetry_enabled", "false");
     settings.setProperty("data_path", arguments[0]);
     // The default is 8 KiB.
