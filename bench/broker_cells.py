@@ -20,8 +20,8 @@ COMPONENTS = {"embedded": "broker"}
 WAYS = {
     "tcp": {"rabbitmq": "mqtt", "nats": "mqtt"},
     "tls": {
-        "mosquitto": "tls", "rabbitmq": "mqtt-tls", "artemis": "mqtt-tls", "hivemq": "tls", "moquette": "tls", "mochi": "tls",
-        "aedes": "tls", "amqtt": "tls",
+        "mosquitto": "tls", "rabbitmq": "mqtt-tls", "nats": "mqtt-tls", "artemis": "mqtt-tls", "hivemq": "tls", "moquette": "tls",
+        "mochi": "tls", "aedes": "tls", "amqtt": "tls",
     },
     "websocket": {
         "mosquitto": {"profile": "mosquitto-websocket"}, "rabbitmq": "mqtt-websocket", "nats": "mqtt-websocket",
@@ -122,7 +122,7 @@ def forgetful(cell):
     """The brokers without the sessions that a load is about, in MQTT 3.1.1, which runs speak: what came of messages for who was away."""
     if "session" not in CELLS[cell][4].get("mqtt", {}):
         return {}
-    found = {one["broker"]: str(one["versions"]["3.1.1"]["session"]) for one in conformance()}
+    found = {one["broker"]: str(one["versions"]["3.1.1"].get("session")) for one in conformance()}
     return {broker: said for broker, said in found.items() if said.startswith("0 of ")}
 
 

@@ -114,12 +114,12 @@ def promises():
         return f"{killed['came']} of {killed['acknowledged']}, {killed['twice']} twice"
 
     lines = ["", "## Promises", ""]
-    lines += ["An independent client looks whether brokers keep what MQTT promises (Eclipse Paho, `bench/conformance.py`).", "", "- *Shared*: what the members of a group of four get, from the least to the most.", "- *After kill -9*: the broker is killed while 1,000 messages for an absent subscriber come to it. Of those that it had acknowledged before, so many come when it is back. The client sends again what was not acknowledged, so some may come twice. The profiles of all but RabbitMQ and NATS keep everything in memory. A killed process is no power failure: what the kernel has is not lost.", "- `–` says that this version of MQTT does not have it, or the broker does not announce it.", "- Each check was made once.", ""]
-    lines += [f"| broker | MQTT | {' | '.join(names.values())} | shared | after kill -9 |", "|---" * (len(names) + 4) + "|"]
+    lines += ["An independent client looks whether brokers keep what MQTT promises (Eclipse Paho, `bench/conformance.py`).", "", "- *Shared*: what the members of a group of four get, from the least to the most.", "- *After kill -9*: the broker is killed while 1,000 messages for an absent subscriber come to it. Of those that it had acknowledged before, so many come when it is back. The client sends again what was not acknowledged, so some may come twice. The profiles of all but RabbitMQ and NATS keep everything in memory. A killed process is no power failure: what the kernel has is not lost.", "- *On disk*: the same where a variable of the profile (`persistence`) lets the broker keep sessions and messages on disk. RabbitMQ and NATS do so without.", "- `–` says that this version of MQTT does not have it, or the broker does not announce it.", "- Each check was made once.", ""]
+    lines += [f"| broker | MQTT | {' | '.join(names.values())} | shared | after kill -9 | on disk |", "|---" * (len(names) + 5) + "|"]
     for one in conformance():
         for version, checks in one["versions"].items():
             cells = [said(checks.get(name)) for name in names]
-            lines.append("| " + " | ".join([named(one), version, *cells, share(checks.get("shared")), after(checks["killed"])]) + " |")
+            lines.append("| " + " | ".join([named(one), version, *cells, share(checks.get("shared")), after(checks.get("killed")), after(checks.get("killed_on_disk"))]) + " |")
     return lines
 
 

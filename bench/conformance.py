@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What the MQTT brokers of the profiles keep of the promises of MQTT, as an independent client sees it (Eclipse Paho).
 
-    brokers-python bench/conformance.py [--brokers NAME,...]
+    brokers-python bench/conformance.py [--brokers NAME,...] [--storage memory,disk]
 
-Each is started by its profile, in MQTT 3.1.1 and, where it has that, in MQTT 5. The results are kept in
-docs/results/conformance/ as JSON; `bench/brokers.py --write` shows them. It needs `cargo build --release`, `source scripts/peers`
-and `source scripts/brokers` before."""
+Each is started by its profile, in MQTT 3.1.1 and, where it has that, in MQTT 5. With `disk`, the profile's variable lets it keep
+sessions and messages on disk, and the promise after a kill is looked at once more. The results are kept in
+docs/results/conformance/ as JSON; `bench/brokers.py --write` shows them. It needs `cargo build --release`, `source scripts/peers` and
+`source scripts/brokers` before."""
 
 import argparse
 import json
@@ -28,6 +29,11 @@ BOTH = (4, 5)
 BROKERS = {
     "mosquitto": BOTH, "rabbitmq": (4,), "nats": (4,), "artemis": BOTH, "hivemq": BOTH, "moquette": (4,), "mochi": BOTH,
     "aedes": (4,), "amqtt": (4,), "embedded": BOTH,
+}
+# What a profile has to be given for a broker that keeps sessions and messages on disk. RabbitMQ and NATS do so always.
+ON_DISK = {
+    "mosquitto": {"persistence": "true"}, "artemis": {"persistence": "true"}, "hivemq": {"persistence": "file"},
+    "moquette": {"persistence": "true"},
 }
 # How long something may take that has to come, and how long is waited for what must not.
 PATIENCE = 5.0
@@ -242,12 +248,13 @@ CHECKS = {
 def killed(server, version):
     """A broker is killed (kill -9) while messages for an absent subscriber come to it. Of those that it had acknowledged before, how many
     come when it is back, and how many of all come twice: the client sends again what was not acknowledged."""
-    port = server.at
-    absent = Client(port, version, "killed", clean=False)
-    absent.subscribe("conformance/killed")
+    # What an earlier version left there is no concern of this one.
+    port, name = server.at, f"killed-{version}"
+    absent = Client(port, version, name, clean=False)
+    absent.subscribe(f"conformance/{name}")
     absent.leave()
-    one = Client(port, version, "killed-publisher")
-    numbers = {one.publish("conformance/killed", str(number)): number for number in range(MANY)}
+    one = Client(port, version, f"{name}-publisher")
+    numbers = {one.publish(f"conformance/{name}", str(number)): number for number in range(MANY)}
 
     def acknowledged():
         return {numbers[mid] for mid in one.acknowledged if mid in numbers}
@@ -258,8 +265,8 @@ def killed(server, version):
     server.start()
     one.published(*numbers)
     one.leave()
-    back = Client(port, version, "killed", clean=False)
-    back.subscribe("conformance/killed")
+    back = Client(port, version, name, clean=False)
+    back.subscribe(f"conformance/{name}")
     back.until(lambda: len(back.came) >= MANY, 10.0)
     time.sleep(SILENCE)
     found = [int(content) for _, content, _ in back.came]
@@ -274,25 +281,46 @@ def attempt(check, *arguments):
         return repr(error)
 
 
+def measured(server, broker, storage):
+    """What a broker does in each version of MQTT."""
+    found = {}
+    for version in BROKERS[broker]:
+        if storage == "disk":
+            checks = {"killed_on_disk": attempt(killed, server, version)}
+        else:
+            checks = {name: attempt(check, server.at, version) for name, (_, of, check) in CHECKS.items() if version in of}
+            checks["killed"] = attempt(killed, server, version)
+        found["5" if version == 5 else "3.1.1"] = checks
+        print(f"{broker}, {storage}, {version}: {checks}", flush=True)
+    return found
+
+
+def keep(broker, said, versions):
+    """Puts what was found beside what was found with the other storage."""
+    path = KEPT / f"{broker}.json"
+    kept = json.loads(path.read_text()) if path.exists() else {"versions": {}}
+    versions = {version: kept["versions"].get(version, {}) | checks for version, checks in versions.items()}
+    path.write_text(json.dumps({"broker": broker, "said": said, "versions": versions}, indent=1) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brokers", default=",".join(BROKERS))
+    parser.add_argument("--storage", default="memory,disk")
     options = parser.parse_args()
     KEPT.mkdir(parents=True, exist_ok=True)
     for broker in options.brokers.split(","):
-        with tempfile.TemporaryDirectory() as folder:
-            server = Server(broker, "mqtt", Path(folder))
-            try:
-                told = subprocess.run(server.version, env=server.environment, capture_output=True, text=True, check=False)
-                found = {"broker": broker, "said": (told.stdout + told.stderr).strip().split("\n")[0], "versions": {}}
-                for version in BROKERS[broker]:
-                    checks = {name: attempt(check, server.at, version) for name, (_, of, check) in CHECKS.items() if version in of}
-                    checks["killed"] = attempt(killed, server, version)
-                    found["versions"]["5" if version == 5 else "3.1.1"] = checks
-                    print(f"{broker}, {version}: {checks}", flush=True)
-                (KEPT / f"{broker}.json").write_text(json.dumps(found, indent=1) + "\n")
-            finally:
-                server.stop()
+        for storage in options.storage.split(","):
+            if storage == "disk" and broker not in ON_DISK:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                server = Server(broker, "mqtt", Path(folder), ON_DISK[broker] if storage == "disk" else None)
+                try:
+                    answered = subprocess.run(server.version, env=server.environment, capture_output=True, text=True, check=False)
+                    said = (answered.stdout + answered.stderr).strip().split("\n")[0]
+                    keep(broker, said, measured(server, broker, storage))
+                finally:
+                    server.stop()
 
 
 if __name__ == "__main__":

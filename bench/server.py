@@ -15,14 +15,14 @@ PLIMSOLL = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/
 
 
 class Server:
-    """The first component of a profile, started as the profile says."""
+    """The first component of a profile, started as the profile says. `values` are those of its variables, by name."""
 
-    def __init__(self, profile, port, folder):
+    def __init__(self, profile, port, folder, values=None):
         self.profile, self.folder, self.ports = profile, folder, {}
         written = yaml.safe_load((ROOT / f"platforms/{profile}.yaml").read_text())
         component = written["components"][0]
         variables = {key: str(value) for key, value in written.get("variables", {}).items()}
-        variables |= {"dir": str(folder), "plimsoll": str(PLIMSOLL)}
+        variables |= {"dir": str(folder), "plimsoll": str(PLIMSOLL)} | (values or {})
 
         def fill(text):
             ported = re.sub(r"\{port:(\w+)\}", lambda found: str(self.port(found[1])), text)
@@ -33,6 +33,8 @@ class Server:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(fill(text))
+        for words in component.get("prepare", []):
+            subprocess.run([fill(word) for word in words], check=True, cwd=folder)
         self.command = [fill(word) for word in component["command"]]
         self.version = [fill(word) for word in component["version"]]
         # By the last one, all that it starts is known.

@@ -5,14 +5,16 @@
 // Each device has a connection, and publishes at its own due times without awaiting what it published before. The server
 // acknowledges each message; the subscriber acknowledges each delivery where the protocol has that. Two seconds warm up.
 // The last line says how many messages were sent, acknowledged and received, and what processor time each took. The line before it
-// says how late those of the hold were sent.
+// says how late those of the hold were sent, and the first one which client it is.
 package main
 
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -39,6 +41,24 @@ func open(name, address string) (protocol, error) {
 		return openKafka(address, topic)
 	}
 	return nil, fmt.Errorf("no protocol %q: nats, amqp, amqp1 or kafka", name)
+}
+
+// The client of a protocol and its version, as the build knows it.
+func clientOf(name string) string {
+	path := map[string]string{
+		"nats":  "github.com/nats-io/nats.go",
+		"amqp":  "github.com/rabbitmq/amqp091-go",
+		"amqp1": "github.com/Azure/go-amqp",
+		"kafka": "github.com/twmb/franz-go",
+	}[name]
+	if built, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range built.Deps {
+			if module.Path == path {
+				return module.Path[strings.LastIndex(module.Path, "/")+1:] + " " + module.Version
+			}
+		}
+	}
+	return path
 }
 
 func processorTime() time.Duration {
@@ -118,12 +138,13 @@ func run(arguments []string) error {
 	inHold := sent.Load() - sentBefore
 	working.Wait()
 	time.Sleep(time.Second)
+	fmt.Println(clientOf(arguments[0]))
 	all := slices.Concat(late...)
 	slices.Sort(all)
 	quantile := func(q float64) float64 { return float64(all[int(q*float64(len(all)-1))].Microseconds()) / 1000 }
 	fmt.Printf("late by %.2f ms (p50), %.2f ms (p99)\n", quantile(0.5), quantile(0.99))
-	fmt.Printf("%d sent in the hold, %d in all, %d acknowledged, %d failed, %d received, %.2f us of processor each\n",
-		inHold, sent.Load(), acknowledged.Load(), failed.Load(), came.Load(), float64(used.Microseconds())/float64(inHold))
+	fmt.Printf("%d sent in the hold, %d in all, %d acknowledged, %d failed, %d received, %.2f us of processor each, %.4f s in the hold\n",
+		inHold, sent.Load(), acknowledged.Load(), failed.Load(), came.Load(), float64(used.Microseconds())/float64(inHold), used.Seconds())
 	return nil
 }
 

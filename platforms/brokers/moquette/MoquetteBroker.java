@@ -5,7 +5,8 @@ import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 
 /**
- * Moquette that keeps everything in memory: {@code MoquetteBroker FOLDER PORT [WEBSOCKET_PORT [TLS_PORT CERTIFICATE KEY]]}.
+ * Moquette: {@code MoquetteBroker FOLDER PORT [WEBSOCKET_PORT [TLS_PORT CERTIFICATE KEY]]}. The system property {@code persistence} is
+ * {@code true} where it keeps sessions and their messages in a file of the folder, else it keeps everything in memory.
  */
 public final class MoquetteBroker {
   private MoquetteBroker() {
@@ -16,7 +17,9 @@ public final class MoquetteBroker {
     settings.setProperty("host", "127.0.0.1");
     settings.setProperty("port", arguments[1]);
     settings.setProperty("allow_anonymous", "true");
-    settings.setProperty("persistence_enabled", "false");
+    settings.setProperty("persistence_enabled", System.getProperty("persistence", "false"));
+    // So often, in seconds, what is to be kept goes into the file; the default is 30.
+    settings.setProperty("autosave_interval", "1");
     settings.setProperty("telemetry_enabled", "false");
     settings.setProperty("data_path", arguments[0]);
     // The default is 8 KiB.

@@ -93,6 +93,19 @@ fn each_message_comes_to_each_subscriber_and_to_one_of_a_group() {
     assert_eq!(count(level, "delivered"), expected, "{level:#}");
 }
 
+#[test]
+#[ignore = "acceptance: kafka"]
+fn everything_comes_once_over_tls() {
+    let run = Bench::new().run(&format!(
+        "name: tls\nplatform: {{ profile: kafka, with: {{ heap: 256m }}, mapping: tls }}\n\
+         connection: {{ timeout: 30s }}\npopulation: {{ devices: 20, subscribers: 2 }}\nmessage: {{ size: 40 }}\n{LOAD}"
+    ));
+    let run = run.judged();
+    assert_adds_up(&run, 2);
+    let wire = &run.summary["wire"];
+    assert!(count(wire, "handshakes") >= 22, "each client has one: {wire:#}");
+}
+
 /// One broker for all of this: it takes long to start.
 #[test]
 fn other_clients_count_the_same_and_pass_on_what_came_over_mqtt() {

@@ -108,15 +108,21 @@ fn each_message_comes_to_each_subscriber_and_to_one_of_a_group() {
 }
 
 #[test]
-fn it_is_the_same_over_tls_and_over_mqtt_on_websocket() {
-    for (mapping, keys) in
-        [("tls", "nats: { create_stream: memory }"), ("mqtt-websocket", "mqtt: { qos: 1 }")]
-    {
+fn it_is_the_same_over_tls_and_over_mqtt_on_tls_and_on_websocket() {
+    let mappings = [
+        ("tls", "nats: { create_stream: memory }"),
+        ("mqtt-tls", "mqtt: { qos: 1 }"),
+        ("mqtt-websocket", "mqtt: { qos: 1 }"),
+    ];
+    for (mapping, keys) in mappings {
         let run = Bench::beside_others().run(&format!(
             "name: layered\nplatform: {{ profile: nats, mapping: {mapping} }}\n\
              population: {{ devices: 20, subscribers: 2 }}\n{keys}\n{LOAD}"
         ));
-        assert_adds_up(&run.judged(), true, 2);
+        let run = run.judged();
+        assert_adds_up(&run, true, 2);
+        let handshakes = if mapping.contains("tls") { 22 } else { 0 };
+        assert_eq!(count(&run.summary["wire"], "handshakes"), handshakes, "{mapping}");
     }
 }
 

@@ -6,11 +6,7 @@ use serde_json::Value;
 /// Twenty devices and a subscriber; the broker is down for one second. Nothing is demanded, so that the level is met
 /// whatever the storm costs.
 fn run(platform: &str, offline: &str, rate: u32) -> Finished {
-    Bench::beside_others().run(&scenario(platform, offline, rate))
-}
-
-fn scenario(platform: &str, offline: &str, rate: u32) -> String {
-    format!(
+    Bench::beside_others().run(&format!(
         "name: storm
 platform: {platform}
 population: {{ devices: 20, subscribers: 1 }}
@@ -25,7 +21,7 @@ load:
   storm: {{ after: 1s, down: 1s }}
 objectives: {{ delivered: null, achieved: null, publish_p99: null }}
 "
-    )
+    ))
 }
 
 /// What holds of every storm; returns the level.
@@ -87,38 +83,17 @@ fn the_newest_message_is_kept() {
 }
 
 /// A broker that keeps its sessions on disk, each change at once: after a kill it still knows every client.
-const KEEPING: &str = r#"name: keeping
-title: Mosquitto with its sessions on disk
-components:
-  - name: mosquitto
-    command: ["mosquitto", "-c", "{dir}/mosquitto.conf"]
-    files:
-      mosquitto.conf: |
-        user root
-        listener {port:mqtt} 127.0.0.1
-        allow_anonymous true
-        max_queued_messages 0
-        max_inflight_messages 0
-        persistence true
-        persistence_location {dir}/
-        autosave_on_changes true
-        autosave_interval 1
-    ready_port: mqtt
-    mqtt_port: mqtt
-"#;
+const KEEPING: &str = "{ profile: mosquitto, with: { persistence: 'true' } }";
 
 /// What was under way at the kill is repeated where the session outlived it, and given up where it did not.
 #[test]
 #[ignore = "acceptance: faults"]
 fn persistent_sessions_go_on_where_the_broker_kept_them() {
     let mqtt = "buffer, session: persistent, qos: 1";
-    let bench = Bench::beside_others();
-    bench.write("keeping.yaml", KEEPING);
-    let kept = level(&bench.run(&scenario("./keeping.yaml", mqtt, 50)));
+    let kept = level(&run(KEEPING, mqtt, 50));
     assert_eq!(count(&kept, "unsent"), 0, "{kept:#}");
     assert_eq!(count(&kept, "acknowledged"), count(&kept, "sent"), "{kept:#}");
     assert!(kept["duplicates_legal"].as_str().unwrap().contains("persistent sessions repeat"), "{kept:#}");
-    drop(bench);
     let forgotten = level(&run("mosquitto", mqtt, 200));
     assert_eq!(count(&forgotten, "unsent"), 0, "{forgotten:#}");
     assert!(count(&forgotten, "acknowledged") <= count(&forgotten, "sent"), "{forgotten:#}");
