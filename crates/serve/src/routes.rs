@@ -7,7 +7,7 @@ use crate::run_page::Extent;
 use crate::site::Site;
 use crate::tokens::Role;
 use crate::{
-    assets, checking, comparison_page, downloads, editor, error_page, headers, job_page, library, run_page,
+    assets, checking, comparison_page, downloads, editor, error_page, form, headers, job_page, library, run_page,
     runs_page,
 };
 use bytes::Bytes;
@@ -88,6 +88,9 @@ async fn read(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields) -> An
 async fn change(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields, body: &Bytes) -> Answer {
     match path {
         ["check"] => checking::answer(site, query.get("name"), body).await,
+        ["form"] => form::answer(site, body).await,
+        ["form", "set"] => form::set(site, &Fields::read(body)).await,
+        ["scenarios", "fill"] => form::fill(site, role, &Fields::read(body)).await,
         ["scenarios", "save"] => editor::save(site, role, &Fields::read(body)).await,
         ["jobs"] => job_page::start(site, &Fields::read(body)).await,
         ["jobs", job, "stop"] => job_page::stop(site, job).await,

@@ -31,6 +31,17 @@ const OURS: &str = "http://127.0.0.1:8800";
 const SCENARIO: &str = "name: mine\nplatform: embedded\npopulation: { devices: 10, subscribers: 1 }\nload: { levels: [100], hold: 10s }\n";
 const RUNS: [&str; 2] = ["3vk1a81x", "3vk1a81y"];
 
+/// All that changes something, or shows what operators alone may see.
+const CHANGES: [&str; 7] = [
+    "/jobs",
+    "/jobs/0123456789abcdef/stop",
+    "/scenarios/save",
+    "/scenarios/fill",
+    "/check",
+    "/form",
+    "/form/set",
+];
+
 /// Downloads that are made of a message log.
 const OF_LOG: [&str; 3] = ["messages", "events", "jtl"];
 
@@ -276,6 +287,11 @@ fn a_request_of_another_site_changes_nothing() {
             assert_eq!(bench.ask(method, path, &headers, "").status, StatusCode::FORBIDDEN, "{site} {path}");
         }
     }
+    for path in CHANGES {
+        let headers = [("host", HERE), ("cookie", &*cookie), ("origin", "http://attacker.example"), form];
+        let answer = bench.ask(Method::POST, path, &headers, "scenario=mine.yaml&key=name&value=x&text=name:%20a");
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
+    }
     assert!(bench.site.jobs.going_on().is_empty());
     // A link to the page is fine.
     let visit = [
@@ -312,7 +328,7 @@ fn viewers_look_and_change_nothing() {
     for path in ["/scenarios/edit/mine.yaml", "/scenarios/new"] {
         assert_eq!(look(path).status, StatusCode::FORBIDDEN, "{path}");
     }
-    for path in ["/jobs", "/jobs/0123456789abcdef/stop", "/scenarios/save", "/check"] {
+    for path in CHANGES {
         let answer = bench.ask(Method::POST, path, &bench.own_form(&viewer), "scenario=mine.yaml");
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
     }
@@ -355,7 +371,8 @@ fn every_answer_says_what_a_browser_may_do() {
                 && !answer.text.contains("style=")
                 && !answer.text.contains("onclick")
         );
-        assert!(!answer.text.contains("http://") && !answer.text.contains("https://"), "{}", answer.text);
+        // Addresses stand in texts alone: nothing is loaded from elsewhere, and nothing leads there.
+        assert!(!answer.text.contains("=\"http") && !answer.text.contains("=\"//"), "{}", answer.text);
     }
 }
 
@@ -603,6 +620,63 @@ fn scenarios_are_written_in_the_folder_alone_and_only_when_they_are_right() {
         "{}",
         example.text
     );
+}
+
+#[test]
+fn a_field_changes_its_key_of_the_text_and_the_text_is_shown_in_the_fields() {
+    let bench = Bench::new();
+    bench.write("secret.txt", "root:x");
+    let text = format!("# Mine.\n{}", SCENARIO.replace("hold: 10s", "hold: 10s  # long"));
+    let set = |key: &str, value: &str| bench.post("/form/set", &[("text", &*text), ("key", key), ("value", value)]);
+    let devices = set("population.devices", "20");
+    assert_eq!((devices.status, &devices.text), (StatusCode::OK, &text.replace("devices: 10", "devices: 20")));
+    assert_eq!(devices.headers[CONTENT_TYPE], "text/plain; charset=utf-8");
+    let fields = |text: &str| bench.ask(Method::POST, "/form", &bench.own_form(&bench.operator()), text);
+    let shown = fields(&devices.text);
+    assert!(shown.text.contains("value=\"20\" min=\"1\"") && shown.text.contains("Simulated publishers."), "{}", shown.text);
+    // A field cannot write a second key, a tag or a comment, and a path in it is a text.
+    for (key, value) in [("load.levels", "[1"), ("load.levels", "1 }\nplatform: {"), ("load.levels", "!x [1]"), ("x", "1"), ("", "1")] {
+        let refused = set(key, value);
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{key} {value}");
+        assert!(!refused.text.contains("name: mine"), "{}", refused.text);
+    }
+    let injected = set("name", "a # b\nplatform: x");
+    assert!(injected.text.contains("name: \"a # b\\nplatform: x\"\n"), "{}", injected.text);
+    for path in ["secret.txt", "../../etc/passwd", "/etc/passwd.yaml", "<script>x</script>"] {
+        let shown = fields(&set("platform", path).text).text;
+        assert!(shown.contains("Simulated publishers.") && !shown.contains("root:") && !shown.contains("<script>"), "{shown}");
+    }
+    assert!(fields("a: [").text.contains("when the text can be read"));
+    let large = "x".repeat((1 << 20) + 1);
+    assert_eq!(fields(&large).status, StatusCode::PAYLOAD_TOO_LARGE);
+    for path in ["/form/set", "/scenarios/fill"] {
+        let answer = bench.post(path, &[("text", &*large), ("key", "name"), ("value", "a")]);
+        assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{path}");
+    }
+}
+
+/// What the button of a browser without a script does.
+#[test]
+fn all_fields_are_set_at_once_and_nothing_is_saved_by_that() {
+    let bench = Bench::new();
+    bench.write("mine.yaml", SCENARIO);
+    let before = plimsoll_runner::resume::fingerprint(SCENARIO);
+    let editor = bench.get("/scenarios/edit/mine.yaml").text;
+    assert!(editor.contains("action=\"/scenarios/fill\"") && editor.contains("name=\"set.load.hold\""), "{editor}");
+    let fill = |sets: &[(&str, &str)]| {
+        let own = [("name", "mine.yaml"), ("text", SCENARIO), ("before", &*before)];
+        bench.post("/scenarios/fill", &own.iter().chain(sets).copied().collect::<Vec<_>>())
+    };
+    let filled = fill(&[("set.name", "mine"), ("set.population.devices", "77"), ("set.mqtt.qos", "2"), ("set.seed", "")]);
+    assert_eq!(filled.status, StatusCode::OK);
+    assert!(filled.text.contains("devices: 77, subscribers: 1") && filled.text.contains("mqtt:\n  qos: 2"), "{}", filled.text);
+    assert!(filled.text.contains("Save it to start it.") && !filled.text.contains("seed: "), "{}", filled.text);
+    assert_eq!(fs::read_to_string(bench.folder.path().join("mine.yaml")).unwrap(), SCENARIO);
+    let wrong = fill(&[("set.load.levels", "[1")]);
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(wrong.text.contains("Not set: ") && wrong.text.contains("levels: [100]"), "{}", wrong.text);
+    let unknown = fill(&[("set.<b>", "1")]);
+    assert!(unknown.text.contains("no field `&lt;b&gt;`"), "{}", unknown.text);
 }
 
 /// A profile whose component has a path that a scenario can set.

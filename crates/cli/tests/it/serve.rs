@@ -146,6 +146,44 @@ fn a_run_outlives_its_server_and_is_stopped_by_the_next_one() {
     assert!(report.head.contains("content-security-policy: sandbox allow-scripts"), "{}", report.head);
 }
 
+/// A text as a value of a form.
+fn encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+/// A template is set in its form and saved: the file is the template with those keys changed.
+#[test]
+fn a_scenario_is_set_in_its_form() {
+    let bench = Bench::beside_others();
+    let served = Served::start(&bench, "");
+    let template = include_str!("../../../../examples/quickstart.yaml");
+    let shown = served.get("/scenarios/new?example=quickstart");
+    assert!(shown.body.contains("name=\"set.load.hold\"") && shown.body.contains("<optgroup"), "{}", shown.body);
+    let set = |text: &str, key: &str, value: &str| {
+        let body = format!("text={}&key={}&value={}", encoded(text), encoded(key), encoded(value));
+        let answer = served.post("/form/set", &body);
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.body
+    };
+    let text = set(&set(template, "name", "of the page"), "load.hold", "3s");
+    let text = set(&text, "mqtt.retain", "true");
+    let kept = |of: &str| -> Vec<String> {
+        let is_own = |line: &&str| !["name:", "hold:", "retain:", "mqtt:"].iter().any(|key| line.trim().starts_with(key));
+        of.lines().filter(is_own).map(str::to_owned).collect()
+    };
+    assert_eq!(kept(&text), kept(template), "all else stays");
+    let saved = served.post("/scenarios/save", &format!("name=own.yaml&text={}", encoded(&text)));
+    assert_eq!((saved.status, saved.header("location")), (303, "/scenarios/edit/own.yaml"), "{}", saved.body);
+    let checked = bench.call(["check", "own.yaml"]).exits(0);
+    assert!(checked.stdout.contains("of the page"), "{}", checked.stdout);
+    let edited = served.get("/scenarios/edit/own.yaml");
+    assert!(edited.body.contains("value=\"of the page\"") && edited.body.contains("Start the run"), "{}", edited.body);
+}
+
 #[test]
 fn an_address_that_others_reach_is_refused_and_so_is_a_slow_or_large_head() {
     let bench = Bench::beside_others();
