@@ -141,7 +141,7 @@ pub async fn shown(site: &Arc<Site>, role: Role, status: StatusCode, draft: Draf
     });
     match body.await {
         Ok(body) => {
-            let mut answer = page(&title, Place::Scenarios, role, &body);
+            let mut answer = page(site, &title, Place::Scenarios, role, &body);
             *answer.status_mut() = status;
             answer
         }

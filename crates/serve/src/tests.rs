@@ -1,7 +1,8 @@
 //! Requests to the whole page: what is refused, and what is answered to whom. Each attack that `gate` names is tried here.
 
 use crate::fields::escaped;
-use crate::routes;
+use crate::jobs::AtWork;
+use crate::{annotation_page, queue, routes};
 use crate::site::{Options, ServeError, Site};
 use crate::tokens::random;
 use bytes::Bytes;
@@ -15,8 +16,10 @@ use hyper::header::{
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use plimsoll_model::Nanos;
 use plimsoll_model::message::{Fate, MessageRecord};
+use plimsoll_observe::process::identity_of;
+use plimsoll_runner::host_lock::HostLock;
 use plimsoll_model::record::{Measurement, Provenance, RunEnd, Terms};
-use plimsoll_store::{NewRun, RunWriter};
+use plimsoll_store::{NewRun, RunWriter, mark_deleted};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -32,8 +35,12 @@ const SCENARIO: &str = "name: mine\nplatform: embedded\npopulation: { devices: 1
 const RUNS: [&str; 2] = ["3vk1a81x", "3vk1a81y"];
 
 /// All that changes something, or shows what operators alone may see.
-const CHANGES: [&str; 7] = [
+const CHANGES: [&str; 11] = [
+    "/runs/3vk1a81x/annotate",
+    "/runs/3vk1a81x/delete",
+    "/runs/3vk1a81x/restore",
     "/jobs",
+    "/jobs/0123456789abcdef/remove",
     "/jobs/0123456789abcdef/stop",
     "/scenarios/save",
     "/scenarios/fill",
@@ -292,7 +299,7 @@ fn a_request_of_another_site_changes_nothing() {
         let answer = bench.ask(Method::POST, path, &headers, "scenario=mine.yaml&key=name&value=x&text=name:%20a");
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
     }
-    assert!(bench.site.jobs.going_on().is_empty());
+    assert_eq!(bench.site.jobs.at_work(), AtWork::default());
     // A link to the page is fine.
     let visit = [
         ("host", HERE),
@@ -319,7 +326,7 @@ fn viewers_look_and_change_nothing() {
     bench.write("mine.yaml", SCENARIO);
     let viewer = bench.viewer();
     let look = |path: &str| bench.ask(Method::GET, path, &[("host", HERE), ("cookie", &viewer)], "");
-    for path in ["/", "/runs/3vk1a81x", "/scenarios", "/profiles", "/profiles/mosquitto"] {
+    for path in ["/", "/jobs", "/deleted", "/runs/3vk1a81x", "/scenarios", "/profiles", "/profiles/mosquitto"] {
         let answer = look(path);
         assert_eq!(answer.status, StatusCode::OK, "{path}");
         assert!(answer.text.contains("You can look, and change nothing."), "{path}");
@@ -445,6 +452,73 @@ fn runs_are_listed_found_and_downloaded() {
     assert_eq!(bench.get("/compare?run=3vk1a81x").status, StatusCode::BAD_REQUEST);
 }
 
+#[test]
+fn runs_have_tags_and_notes_and_are_found_by_them() {
+    let bench = Bench::new();
+    bench.store_runs();
+    let annotate = |run: &str, tags: &str, note: &str| bench.post(&format!("/runs/{run}/annotate"), &[("tags", tags), ("note", note)]);
+    let kept = annotate("3vk1a81x", "night cold", "<b>slow</b>\r\ndisk");
+    assert_eq!((kept.status, &kept.headers[LOCATION]), (StatusCode::SEE_OTHER, &"/runs/3vk1a81x".parse().unwrap()));
+    let page = bench.get("/runs/3vk1a81x").text;
+    assert!(page.contains("href=\"/?text=night\"") && page.contains("&lt;b&gt;slow&lt;/b&gt;\ndisk"), "{page}");
+    assert!(!page.contains("<b>slow"), "{page}");
+    let found = |query: &str| RUNS.map(|id| bench.get(&format!("/?{query}")).text.contains(&format!("/runs/{id}\"")));
+    assert_eq!((found("text=cold"), found("text=warm"), found("")), ([true, false], [false, false], [true, true]));
+    for (tags, note) in [("<script>", ""), ("", "a\u{202e}b"), ("a", &"x".repeat(20_000))] {
+        assert_eq!(annotate("3vk1a81x", tags, note).status, StatusCode::UNPROCESSABLE_ENTITY, "{tags}");
+    }
+    for run in ["zzzzzzzz", "last", "..%2f", "'%20or%201=1"] {
+        assert_eq!(annotate(run, "a", "").status, StatusCode::NOT_FOUND, "{run}");
+    }
+    let of_viewer = bench.ask(Method::GET, "/runs/3vk1a81x", &[("host", HERE), ("cookie", &bench.viewer())], "");
+    assert!(of_viewer.text.contains("&lt;b&gt;slow") && !of_viewer.text.contains("/annotate"), "{}", of_viewer.text);
+}
+
+#[test]
+fn a_deleted_run_is_restored_or_purged_when_the_host_is_idle() {
+    let bench = Bench::new();
+    let store = bench.folder.path().join("plimsoll.db");
+    assert!(bench.get("/deleted").text.contains("No run was deleted."));
+    bench.store_runs();
+    let listed = || RUNS.map(|id| bench.get("/").text.contains(&format!("/runs/{id}\"")));
+    let deleted = bench.post("/runs/3vk1a81x/delete", &[]);
+    assert_eq!(deleted.headers[LOCATION], "/deleted");
+    assert_eq!(listed(), [false, true]);
+    assert!(bench.get("/").text.contains("Deleted runs: 1"));
+    assert!(bench.get("/deleted").text.contains("action=\"/runs/3vk1a81x/restore\""));
+    assert!(bench.get("/runs/3vk1a81x").text.contains("This run was deleted"), "it is there as before");
+    annotation_page::purge(&bench.site).unwrap();
+    let restored = bench.post("/runs/3vk1a81x/restore", &[]);
+    assert_eq!((&restored.headers[LOCATION], listed()), (&"/runs/3vk1a81x".parse().unwrap(), [true, true]));
+    // More than a day ago, and nothing goes on: it is purged. While something measures on the host, it is not.
+    mark_deleted(&store, "3vk1a81x", Some("2026-01-01T00:00:00Z")).unwrap();
+    let lock = HostLock::take(&bench.site.jobs.lock).unwrap();
+    annotation_page::purge(&bench.site).unwrap();
+    assert_eq!(bench.get("/runs/3vk1a81x").status, StatusCode::OK);
+    drop(lock);
+    annotation_page::purge(&bench.site).unwrap();
+    assert_eq!(bench.get("/runs/3vk1a81x").status, StatusCode::NOT_FOUND);
+    assert_eq!(bench.post("/runs/3vk1a81x/restore", &[]).status, StatusCode::NOT_FOUND);
+    assert_eq!((listed(), bench.get("/runs/3vk1a81y").status), ([false, true], StatusCode::OK));
+}
+
+#[test]
+fn a_run_that_goes_on_is_not_deleted() {
+    let bench = Bench::new();
+    let process = identity_of(std::process::id());
+    let new = NewRun {
+        id: "3vk1a81z".into(),
+        name: "going on".into(),
+        scenario: "name: x\n".into(),
+        terms: Terms::default(),
+        provenance: Provenance { process, ..Provenance::default() },
+    };
+    let _writer = RunWriter::begin(&bench.folder.path().join("plimsoll.db"), &new, &Arc::default()).unwrap();
+    let deleted = bench.post("/runs/3vk1a81z/delete", &[]);
+    assert_eq!(deleted.status, StatusCode::CONFLICT, "{}", deleted.text);
+    assert!(!bench.get("/runs/3vk1a81z").text.contains("/delete\""));
+}
+
 /// More than one piece of a log is whole and in order, with its header once.
 #[test]
 fn a_message_log_is_sent_as_it_is_read() {
@@ -551,7 +625,7 @@ fn what_is_not_there_and_what_is_not_done_is_said() {
     for (method, path) in [
         (Method::POST, "/"),
         (Method::POST, "/runs/3vk1a81x"),
-        (Method::GET, "/jobs"),
+        (Method::POST, "/jobs/x/remove"),
         (Method::GET, "//"),
         (Method::GET, "/profiles/none"),
         (Method::GET, "/assets/..%2fCargo.toml"),
@@ -737,16 +811,28 @@ fn a_run_is_started_watched_and_stopped() {
     let page = bench.get(&path);
     assert!(page.text.contains(&format!("data-events=\"{path}/events\"")), "{}", page.text);
     assert!(bench.get("/").text.contains("goes on: watch it"));
-    let second = bench.post("/jobs", &[("scenario", "mine.yaml")]);
-    assert!(
-        second.status == StatusCode::CONFLICT && second.text.contains("A run of mine.yaml goes on"),
-        "{}",
-        second.text
-    );
+    // A second one waits, each page says so, and only an operator takes it out of the queue.
+    let second = bench.post("/jobs", &[("scenario", "mine.yaml"), ("quick", "")]);
+    assert_eq!(second.status, StatusCode::SEE_OTHER, "{}", second.text);
+    let waits = second.headers[LOCATION].to_str().unwrap().to_owned();
+    assert!(bench.get(&waits).text.contains("The run waits: one is before it"), "{}", bench.get(&waits).text);
+    for page in ["/", "/scenarios", "/profiles", "/profiles/mosquitto", "/scenarios/edit/mine.yaml"] {
+        let text = bench.get(page).text;
+        assert!(text.contains("A run of mine.yaml goes on") && text.contains("A run waits"), "{page}: {text}");
+    }
+    let remove = format!("{waits}/remove");
+    assert!(bench.get("/jobs").text.contains(&format!("action=\"{remove}\"")));
+    let refused = bench.ask(Method::POST, &remove, &bench.own_form(&bench.viewer()), "");
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    assert_eq!(bench.post(&remove, &[]).headers[LOCATION], "/jobs");
+    assert!(bench.get("/jobs").text.contains("No run waits."), "{}", bench.get("/jobs").text);
+    assert!(bench.get(&waits).text.contains("removed from the queue"));
+    assert_eq!(bench.post(&format!("{path}/remove"), &[]).headers[LOCATION], path.as_str(), "it goes on");
     // Another page of the same folder finds it, and its viewers see its end.
     let again = Arc::new(Site::open(options(bench.folder.path()), HERE.parse().unwrap()).unwrap());
     assert_eq!(again.tokens.operator(), bench.site.tokens.operator(), "pages that are open stay open");
-    let [found] = &again.jobs.going_on()[..] else { panic!("{:?}", again.jobs.going_on()) };
+    let AtWork { going_on, .. } = again.jobs.at_work();
+    let [found] = &going_on[..] else { panic!("{going_on:?}") };
     again.jobs.stop(&found.id).unwrap();
     let events = bench.get(&format!("{path}/events"));
     assert_eq!(events.headers[CONTENT_TYPE], "text/event-stream");
@@ -757,6 +843,32 @@ fn a_run_is_started_watched_and_stopped() {
     for wrong in ["/jobs/x", "/jobs/0123456789abcdef", "/jobs/0123456789abcdef/events"] {
         assert_eq!(bench.get(wrong).status, StatusCode::NOT_FOUND, "{wrong}");
     }
+}
+
+/// What waits is looked at again when its turn comes: its file may be another one by then.
+#[test]
+fn a_run_that_may_not_be_started_any_more_leaves_the_queue() {
+    let bench = Bench::new();
+    bench.write("mine.yaml", SCENARIO);
+    let lock = HostLock::take(&bench.site.jobs.lock).unwrap();
+    let entered = bench.post("/jobs", &[("scenario", "mine.yaml")]);
+    let path = entered.headers[LOCATION].to_str().unwrap().to_owned();
+    assert!(bench.get(&path).text.contains("The run waits until the host is free"), "{}", bench.get(&path).text);
+    bench.write("mine.yaml", &format!("{SCENARIO}record: {{ capture: {{ keep: /tmp/elsewhere }} }}\n"));
+    drop(lock);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let keeper = async { tokio::time::timeout(Duration::from_secs(2), queue::keep(&bench.site)).await };
+    assert!(runtime.block_on(keeper).is_err(), "it goes on for ever");
+    let text = bench.get(&path).text;
+    assert!(text.contains("The run was not started") && text.contains("kept outside the folder"), "{text}");
+    assert_eq!(bench.site.jobs.at_work(), AtWork::default());
+    // And one that is right is started.
+    bench.write("mine.yaml", SCENARIO);
+    let entered = bench.post("/jobs", &[("scenario", "mine.yaml")]);
+    let path = entered.headers[LOCATION].to_str().unwrap().to_owned();
+    let AtWork { going_on, .. } = bench.site.jobs.at_work();
+    assert_eq!(going_on.len(), 1);
+    bench.post(&format!("{path}/stop"), &[]);
 }
 
 #[test]

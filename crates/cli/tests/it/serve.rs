@@ -89,6 +89,15 @@ impl Served {
         exchange(&self.address, &request).expect("an answer")
     }
 
+    /// Loads a page again until it has that text.
+    fn await_page(&self, path: &str, wanted: &str) {
+        let begun = Instant::now();
+        while !self.get(path).body.contains(wanted) {
+            assert!(begun.elapsed() < PATIENCE, "no {wanted} in {}", self.get(path).body);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// Follows a run until an event has that text.
     fn follow(&self, job: &str, wanted: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
@@ -111,6 +120,7 @@ impl Served {
 fn a_run_outlives_its_server_and_is_stopped_by_the_next_one() {
     let bench = Bench::beside_others();
     bench.write("paged.yaml", SCENARIO);
+    bench.write("next.yaml", &SCENARIO.replace("paged", "next"));
     let lock = format!("test {}", std::process::id());
     let first = Served::start(&bench, &lock);
     assert_eq!(first.get("/").status, 200);
@@ -129,14 +139,26 @@ fn a_run_outlives_its_server_and_is_stopped_by_the_next_one() {
         "the token stays"
     );
     assert!(second.get("/").body.contains("A run of paged.yaml goes on"));
-    assert_eq!(second.post("/jobs", "scenario=paged.yaml").status, 409, "one run at a time");
+    let next = second.post("/jobs", "scenario=next.yaml");
+    assert_eq!(next.status, 303, "{}", next.body);
+    let next = next.header("location").to_owned();
+    assert!(second.get(&next).body.contains("one is before it"), "one run at a time");
+    assert!(second.get("/scenarios").body.contains("A run waits"), "{}", second.get("/scenarios").body);
     let beside = bench.start(
         bench.plimsoll(["run", "paged.yaml", "--exclusive", "--no-report"]).env("PLIMSOLL_HOST_LOCK", &lock),
     );
     beside.finish().exits(104).says("another run measures on this host");
     second.follow(&job, "Messages of the samples that ended");
+    // The queue outlives its server, too.
+    drop(second);
+    let second = Served::start(&bench, &lock);
+    assert!(second.get("/").body.contains("A run waits"), "{}", second.get("/").body);
     assert_eq!(second.post(&format!("{job}/stop"), "").status, 303);
     let seen = second.follow(&job, "event: over");
+    second.await_page(&next, "Level 1 of 2");
+    assert_eq!(second.post(&format!("{next}/stop"), "").status, 303);
+    let of_next = second.follow(&next, "event: over");
+    assert!(of_next.contains("its result"), "{of_next}");
     let run = seen.rsplit("href=\"/runs/").next().and_then(|rest| rest.get(..8)).unwrap().to_owned();
     let shown = second.get(&format!("/runs/{run}"));
     assert!(shown.status == 200 && shown.body.contains("interrupted"), "{}", shown.body);
