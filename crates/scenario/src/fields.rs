@@ -117,7 +117,9 @@ impl Field {
             _ if self.takes_null && typed == "null" => NewValue::Yaml(typed),
             Input::Yaml => NewValue::Yaml(typed),
             Input::Choice(words) if words.iter().any(|word| word == typed) => NewValue::Yaml(typed),
-            Input::Number { .. } | Input::Text { takes_numbers: true, .. } if is_number() => NewValue::Yaml(typed),
+            Input::Number { .. } | Input::Text { takes_numbers: true, .. } if is_number() => {
+                NewValue::Yaml(typed)
+            }
             _ => NewValue::Text(typed),
         }
     }
@@ -152,7 +154,7 @@ fn group<'s>(allowed: &Allowed<'s>, path: &str, text: &ScenarioText) -> Option<&
     let written = text.setting(path).map(|setting| setting.kind);
     let is_only = allowed.words.is_empty() && allowed.scalars.is_empty() && allowed.lists.is_empty();
     match (written, maps.as_slice()) {
-        (None, [only]) if is_only && allowed.maps.len() == 1 => Some(only),
+        (None, [only]) if is_only && allowed.maps.len() == 1 => Some(*only),
         (Some(SettingKind::Map), several) => {
             let keys = text.keys(path);
             several.iter().find(|map| keys.iter().all(|key| map.contains_key(*key))).copied()
@@ -206,7 +208,8 @@ fn described(schema: &Value, definitions: &Value) -> String {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "name: a\nplatform: embedded\npopulation: { devices: 10 }\nload: { levels: [100], hold: 10s }\n";
+    const TEXT: &str =
+        "name: a\nplatform: embedded\npopulation: { devices: 10 }\nload: { levels: [100], hold: 10s }\n";
 
     fn field(text: &str, path: &str) -> Field {
         let text = ScenarioText::read(text).unwrap();
@@ -232,17 +235,24 @@ mod tests {
         assert_eq!(field(TEXT, "mqtt.qos").input, Input::Choice(vec!["0".into(), "1".into(), "2".into()]));
         assert_eq!(field(TEXT, "mqtt.qos").default.as_deref(), Some("1"));
         assert_eq!(field(TEXT, "mqtt.retain").input, Input::Choice(vec!["true".into(), "false".into()]));
-        assert_eq!(field(TEXT, "load.model").input, Input::Choice(["open", "closed", "partly_open"].map(str::to_owned).into()));
+        assert_eq!(
+            field(TEXT, "load.model").input,
+            Input::Choice(["open", "closed", "partly_open"].map(str::to_owned).into())
+        );
         assert_eq!(field(TEXT, "load.levels").input, Input::Yaml);
         assert_eq!(field(TEXT, "platform").input, Input::Profile);
-        let Input::Text { how: Some(how), takes_numbers: false, .. } = field(TEXT, "load.hold").input else { panic!() };
+        let Input::Text { how: Some(how), takes_numbers: false, .. } = field(TEXT, "load.hold").input else {
+            panic!()
+        };
         assert!(how.starts_with("a duration, written like"), "{how}");
         let Input::Text { longest: Some(200), .. } = field(TEXT, "name").input else { panic!() };
     }
 
     #[test]
     fn the_form_follows_what_is_written() {
-        let range = TEXT.replace("[100]", "{ from: 1, to: 2, step: 1 }").replace("platform: embedded", "platform: { profile: x }");
+        let range = TEXT
+            .replace("[100]", "{ from: 1, to: 2, step: 1 }")
+            .replace("platform: embedded", "platform: { profile: x }");
         assert!(matches!(field(&range, "load.levels.from").input, Input::Text { takes_numbers: true, .. }));
         assert_eq!(field(&range, "platform.profile").input, Input::Profile);
         let group = TEXT.replace("devices: 10", "devices: 10, subscribers: { count: 1 }");
@@ -251,7 +261,10 @@ mod tests {
         let several = ScenarioText::read("populations: [{ name: a }]\n").unwrap();
         let mut all = Vec::new();
         paths(&fields(&several), &mut all);
-        assert!(all.iter().any(|path| path == "populations") && !all.iter().any(|path| path == "population.devices"));
+        assert!(
+            all.iter().any(|path| path == "populations")
+                && !all.iter().any(|path| path == "population.devices")
+        );
     }
 
     #[test]

@@ -194,7 +194,10 @@ mod tests {
     #[test]
     fn tags_are_words_and_notes_are_texts() {
         let (tags, note) = of("night, city:2 night \u{e4}", " a\r\nb ").unwrap();
-        assert_eq!((tags, note.as_str()), (vec!["night".to_owned(), "city:2".into(), "\u{e4}".into()], "a\nb"));
+        assert_eq!(
+            (tags, note.as_str()),
+            (vec!["night".to_owned(), "city:2".into(), "\u{e4}".into()], "a\nb")
+        );
         assert_eq!(of("", "").unwrap(), (Vec::new(), String::new()));
         for wrong in ["<b>", "a/b", "a\"b", &"x".repeat(LONGEST_TAG + 1)] {
             assert!(of(wrong, "").unwrap_err().contains("A tag has"), "{wrong}");

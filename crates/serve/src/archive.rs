@@ -4,6 +4,7 @@
 use crate::annotation_page::DeletedRun;
 use crate::fields::Fields;
 use jiff::{SignedDuration, Timestamp};
+use plimsoll_analysis::load_line::LoadLine;
 use plimsoll_analysis::summarize;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::RunId;
@@ -19,6 +20,8 @@ use std::sync::{Mutex, PoisonError};
 /// Runs on a page of the list.
 pub const PER_PAGE: usize = 50;
 
+/// Most runs of a history.
+const MOST_OF_NAME: usize = 100;
 /// How long a deleted run can be restored.
 const RESTORABLE: SignedDuration = SignedDuration::from_hours(24);
 
@@ -47,7 +50,7 @@ pub struct Row {
 }
 
 /// What a run came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Its verdict by its name in the summary; `unreadable` where the run cannot be read.
     pub verdict: &'static str,
@@ -55,6 +58,8 @@ pub struct Outcome {
     pub word: &'static str,
     /// Its load line for people.
     pub load_line: Option<String>,
+    /// Its load line.
+    pub line: Option<LoadLine>,
 }
 
 /// Which runs are asked for. All that is empty asks for nothing.
@@ -118,14 +123,7 @@ impl Archive {
         let is_shown = |run: &RunListing| of(run).deleted.is_none() && wanted.fits(run, &of(run).tags);
         let mut runs: Vec<RunListing> = reader.runs()?.into_iter().filter(is_shown).collect();
         runs.reverse();
-        let row = |run: &RunListing| Row {
-            id: run.id.clone(),
-            name: run.name.clone(),
-            started: run.started.clone(),
-            levels: run.levels,
-            outcome: self.outcome(&reader, run),
-            annotation: of(run),
-        };
+        let row = |run: &RunListing| self.row(&reader, run, of(run));
         let first = wanted.page.saturating_mul(PER_PAGE);
         if wanted.verdict.is_empty() {
             // Without a look at the others.
@@ -136,6 +134,21 @@ impl Archive {
             runs.iter().map(row).filter(|row| row.outcome.verdict == wanted.verdict).collect();
         let all = rows.len();
         Ok(Listed { rows: rows.into_iter().skip(first).take(PER_PAGE).collect(), all, deleted })
+    }
+
+    /// The runs of a name, the newest last.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn history(&self, name: &str) -> Result<Vec<Row>, StoreError> {
+        let reader = RunReader::open(&self.store)?;
+        let mut annotations = reader.annotations()?;
+        let runs: Vec<RunListing> = reader.runs()?.into_iter().filter(|run| run.name == name).collect();
+        let row = |run: &RunListing| {
+            let annotation = annotations.remove(&run.id).unwrap_or_default();
+            annotation.deleted.is_none().then(|| self.row(&reader, run, annotation))
+        };
+        Ok(runs.iter().skip(runs.len().saturating_sub(MOST_OF_NAME)).filter_map(row).collect())
     }
 
     /// What people added to a run.
@@ -221,6 +234,17 @@ impl Archive {
         Ok(runs.into_iter().map(|(started, summary)| Occurrence { started, summary }).collect())
     }
 
+    fn row(&self, reader: &RunReader, run: &RunListing, annotation: Annotation) -> Row {
+        Row {
+            id: run.id.clone(),
+            name: run.name.clone(),
+            started: run.started.clone(),
+            levels: run.levels,
+            outcome: self.outcome(reader, run),
+            annotation,
+        }
+    }
+
     fn outcome(&self, reader: &RunReader, run: &RunListing) -> Outcome {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(outcome) = known().get(&run.id) {
@@ -228,7 +252,7 @@ impl Archive {
         }
         let outcome = match reader.run_of_id(&run.id).map(observed) {
             Ok(record) => outcome(&summarize(&record)),
-            Err(_) => Outcome { verdict: "unreadable", word: "unreadable", load_line: None },
+            Err(_) => Outcome { verdict: "unreadable", word: "unreadable", load_line: None, line: None },
         };
         if run.end.is_some() {
             known().insert(run.id.clone(), outcome.clone());
@@ -238,11 +262,12 @@ impl Archive {
 }
 
 fn outcome(summary: &Summary) -> Outcome {
-    let line = summary.load_line.as_ref().map(|line| {
+    let line = summary.load_line.clone();
+    let told = line.as_ref().map(|line| {
         let least = if line.at_least { "at least " } else { "" };
         format!("{least}{}", load_line(line))
     });
-    Outcome { verdict: summary.verdict.name(), word: summary.verdict_word(), load_line: line }
+    Outcome { verdict: summary.verdict.name(), word: summary.verdict_word(), load_line: told, line }
 }
 
 impl Wanted {
@@ -302,7 +327,11 @@ mod tests {
             ("", "2026-12-01", "", false),
             ("", "", "2026-11-29", false),
         ] {
-            assert_eq!(wanted(text, from, to).fits(&of, &["cold-disk".to_owned()]), fits, "{text} {from} {to}");
+            assert_eq!(
+                wanted(text, from, to).fits(&of, &["cold-disk".to_owned()]),
+                fits,
+                "{text} {from} {to}"
+            );
         }
     }
 

@@ -81,7 +81,8 @@ pub async fn edit(site: &Arc<Site>, role: Role, file: &str) -> Answer {
             if text.contains(|one: char| is_harmful(one) && !matches!(one, '\n' | '\t')) {
                 return unshowable();
             }
-            shown(site, role, StatusCode::OK, Draft { name: name.to_string(), text, before, problem: None }).await
+            shown(site, role, StatusCode::OK, Draft { name: name.to_string(), text, before, problem: None })
+                .await
         }
         Ok(Err(error)) => {
             error_page::of(StatusCode::NOT_FOUND, "The scenario cannot be read.", &error.to_string())

@@ -13,7 +13,7 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 use plimsoll_report::plain;
 use plimsoll_scenario::fields::{Field, FormItem, Group, Input, fields};
-use plimsoll_scenario::{NewValue, ScenarioText, Setting};
+use plimsoll_scenario::{ScenarioText, Setting};
 use std::sync::Arc;
 
 /// The settings that are shown first, in this order. The platform is one where it is a name alone.
@@ -53,11 +53,12 @@ pub async fn answer(site: &Arc<Site>, text: &[u8]) -> Answer {
 
 /// Answers with a text in which one setting was changed, or with what is wrong.
 pub async fn set(site: &Arc<Site>, asked: &Fields) -> Answer {
-    let (text, key, value) = (asked.get("text").to_owned(), asked.get("key").to_owned(), asked.get("value").to_owned());
+    let (text, key, value) =
+        (asked.get("text").to_owned(), asked.get("key").to_owned(), asked.get("value").to_owned());
     if let Err(refused) = text_of(text.as_bytes()) {
         return refused;
     }
-    match site.permits.work(move || changed(&text, &[(&key, &value)])).await {
+    match site.permits.work(move || changed(&text, &[(key.as_str(), value.as_str())])).await {
         Ok(Ok(text)) => answer::text(TEXT, text),
         Ok(Err(wrong)) => {
             let mut answer = answer::text(TEXT, plain::page(wrong));
@@ -100,15 +101,21 @@ fn not_made() -> Answer {
 
 fn text_of(text: &[u8]) -> Result<String, Answer> {
     if text.len() > LARGEST {
-        return Err(error_page::of(StatusCode::PAYLOAD_TOO_LARGE, "The scenario is too large.", "Shorten it."));
+        return Err(error_page::of(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "The scenario is too large.",
+            "Shorten it.",
+        ));
     }
-    String::from_utf8(text.to_vec())
-        .map_err(|_| error_page::of(StatusCode::BAD_REQUEST, "The scenario is no UTF-8.", "Write it as UTF-8."))
+    String::from_utf8(text.to_vec()).map_err(|_| {
+        error_page::of(StatusCode::BAD_REQUEST, "The scenario is no UTF-8.", "Write it as UTF-8.")
+    })
 }
 
 /// The text with other values of some fields, or what is wrong. A field that says what the text says changes nothing.
 fn changed(text: &str, set: &[(&str, &str)]) -> Result<String, String> {
-    let mut text = ScenarioText::read(text).map_err(|_| "the text cannot be read: correct it first".to_owned())?;
+    let mut text =
+        ScenarioText::read(text).map_err(|_| "the text cannot be read: correct it first".to_owned())?;
     let form = fields(&text);
     let mut changes = 0;
     for (key, typed) in set {
@@ -126,7 +133,9 @@ fn changed(text: &str, set: &[(&str, &str)]) -> Result<String, String> {
         }
         changes += 1;
         if changes > MOST_CHANGES {
-            return Err(format!("at most {MOST_CHANGES} settings are changed at once: write them in the text"));
+            return Err(format!(
+                "at most {MOST_CHANGES} settings are changed at once: write them in the text"
+            ));
         }
         let meant = field.meant(&typed);
         let new = text.with(key, meant).map_err(|error| error.to_string())?;
@@ -154,7 +163,8 @@ pub fn shown(text: &str, profiles: &ProfileChoices) -> Markup {
 
 /// Takes an item out of a form.
 fn take(items: &mut Vec<FormItem>, path: &str) -> Option<FormItem> {
-    let is_it = |item: &FormItem| item.path() == path && (path != "platform" || matches!(item, FormItem::Field(_)));
+    let is_it =
+        |item: &FormItem| item.path() == path && (path != "platform" || matches!(item, FormItem::Field(_)));
     if let Some(at) = items.iter().position(is_it) {
         return Some(items.remove(at));
     }
@@ -255,7 +265,7 @@ impl Form<'_> {
                         option value="" selected[value.is_none()] {
                             @match default { Some(default) => { "default: " (default) } None => { "not set" } }
                         }
-                        @for word in words { option value=(word) selected[value == Some(word)] { (word) } }
+                        @for word in words { option value=(word) selected[value == Some(word.as_str())] { (word) } }
                         @if let Some(other) = value.filter(|value| !words.iter().any(|word| word == value)) {
                             option value=(other) selected { (other) }
                         }
@@ -281,7 +291,7 @@ impl Form<'_> {
         let option = |choice: &ProfileChoice| {
             let is_chosen = chosen.is_some_and(|chosen| chosen.value == choice.value);
             // A file keeps the path under which it is written.
-            let value = if is_chosen { written } else { &choice.value };
+            let value = if is_chosen { written } else { choice.value.as_str() };
             html! { option value=(value) selected[is_chosen] { (choice.value) " \u{2013} " (choice.title) } }
         };
         html! {
@@ -324,8 +334,7 @@ mod tests {
     use super::*;
     use crate::folder::Folder;
 
-    const SCENARIO: &str =
-        "# Mine.\nname: mine\nplatform: embedded # here\npopulation: { devices: 10 }\nload: { levels: [100], hold: 10s }\n";
+    const SCENARIO: &str = "# Mine.\nname: mine\nplatform: embedded # here\npopulation: { devices: 10 }\nload: { levels: [100], hold: 10s }\n";
 
     fn shown_of(text: &str) -> String {
         let place = tempfile::tempdir().unwrap();
@@ -341,7 +350,10 @@ mod tests {
             assert_eq!(shown.matches(&field).count(), 1, "{key}");
             assert!(shown.find(&field).is_some_and(|at| at < first), "{key}");
         }
-        assert!(shown.contains("name=\"set.mqtt.qos\"") && shown.contains("data-section=\"mqtt\""), "{shown}");
+        assert!(
+            shown.contains("name=\"set.mqtt.qos\"") && shown.contains("data-section=\"mqtt\""),
+            "{shown}"
+        );
         assert!(!shown.contains("<details open"), "{shown}");
     }
 
@@ -362,9 +374,16 @@ mod tests {
         let own = shown_of(&SCENARIO.replace("embedded", "\"<b>\""));
         assert!(own.contains("<option value=\"&lt;b&gt;\" selected>") && !own.contains("<b>"), "{own}");
         let attached = shown_of(&SCENARIO.replace("embedded", "{ profile: existing }"));
-        assert!(attached.contains("name=\"set.platform.profile\"") && !attached.contains("name=\"set.platform\""));
-        let lines = shown_of(&SCENARIO.replace("load: { levels: [100], hold: 10s }", "load:\n  levels:\n    - 1\n  hold: 1s"));
-        assert!(lines.contains("value=\"[1]\" readonly") && lines.contains("It has several lines"), "{lines}");
+        assert!(
+            attached.contains("name=\"set.platform.profile\"") && !attached.contains("name=\"set.platform\"")
+        );
+        let lines = shown_of(
+            &SCENARIO.replace("load: { levels: [100], hold: 10s }", "load:\n  levels:\n    - 1\n  hold: 1s"),
+        );
+        assert!(
+            lines.contains("value=\"[1]\" readonly") && lines.contains("It has several lines"),
+            "{lines}"
+        );
         assert!(shown_of("a: [").contains(UNREADABLE));
     }
 

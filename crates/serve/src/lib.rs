@@ -24,6 +24,7 @@ mod folder;
 mod form;
 mod gate;
 mod headers;
+mod history_page;
 mod job_page;
 mod jobs;
 mod library;

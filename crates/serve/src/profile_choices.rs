@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Those of the program do not change while it runs.
-static EMBEDDED: LazyLock<Vec<ProfileChoice>> =
-    LazyLock::new(|| profiles().into_iter().map(|profile| ProfileChoice::of(profile.name.clone(), profile)).collect());
+static EMBEDDED: LazyLock<Vec<ProfileChoice>> = LazyLock::new(|| {
+    profiles().into_iter().map(|profile| ProfileChoice::of(profile.name.clone(), profile)).collect()
+});
 
 /// A profile in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,10 @@ pub struct ProfileChoices {
 impl ProfileChoices {
     /// Those of a page with that folder.
     pub fn of(folder: &Folder) -> ProfileChoices {
-        let own = folder.profiles().into_iter().map(|(name, profile)| ProfileChoice::of(format!("./{name}"), profile));
+        let own = folder
+            .profiles()
+            .into_iter()
+            .map(|(name, profile)| ProfileChoice::of(format!("./{name}"), profile));
         ProfileChoices { embedded: &EMBEDDED, own: own.collect() }
     }
 

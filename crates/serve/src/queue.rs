@@ -43,7 +43,8 @@ pub async fn keep(site: &Arc<Site>) {
 /// Starts the run whose turn has come, if it may be started as it is by now.
 fn advance(site: &Site) {
     site.jobs.start_next(|job| {
-        let name = FileName::parse(&job.scenario).ok_or_else(|| format!("{} is no scenario", job.scenario))?;
+        let name =
+            FileName::parse(&job.scenario).ok_or_else(|| format!("{} is no scenario", job.scenario))?;
         permitted(site, &name, job.quick).map_err(|refused| refused.why)
     });
 }
@@ -93,7 +94,7 @@ pub async fn enter(site: &Arc<Site>, asked: &Fields) -> Answer {
             why: error.to_string(),
         })?;
         advance(&own);
-        Ok(id)
+        Ok::<_, Refused>(id)
     });
     match entered.await {
         Ok(Ok(id)) => answer::redirect(&format!("/jobs/{id}")),
@@ -206,7 +207,10 @@ mod tests {
 
     #[test]
     fn the_queue_is_shown_to_all_and_changed_by_operators() {
-        let at_work = AtWork { going_on: vec![job("a.yaml", None)], waiting: vec![job("b.yaml", Some(1)), job("c.yaml", Some(2))] };
+        let at_work = AtWork {
+            going_on: vec![job("a.yaml", None)],
+            waiting: vec![job("b.yaml", Some(1)), job("c.yaml", Some(2))],
+        };
         let shown = notice(&at_work).into_string();
         for part in ["A run of a.yaml goes on", "2 runs wait", "b.yaml, quick form, c.yaml, quick form"] {
             assert!(shown.contains(part), "{part}: {shown}");

@@ -8,8 +8,8 @@ use crate::run_page::Extent;
 use crate::site::Site;
 use crate::tokens::Role;
 use crate::{
-    annotation_page, assets, checking, comparison_page, downloads, editor, error_page, form, headers, job_page, library, queue, run_page,
-    runs_page,
+    annotation_page, assets, checking, comparison_page, downloads, editor, error_page, form, headers, history_page,
+    job_page, library, queue, run_page, runs_page,
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -71,6 +71,8 @@ async fn read(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields) -> An
         ["runs", run, "report"] => run_page::report(site, run, Extent::Whole).await,
         ["runs", run, "report", "below"] => run_page::report(site, run, Extent::BelowHeader).await,
         ["runs", run, "downloads", name] => downloads::download(site, run, name).await,
+        ["history"] => history_page::history(site, role, query).await,
+        ["history", "report"] => history_page::report(site, query).await,
         ["deleted"] => annotation_page::deleted(site, role).await,
         ["compare"] => comparison_page::compare(site, role, query),
         ["compare", "report"] => comparison_page::report(site, query).await,

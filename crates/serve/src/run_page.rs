@@ -6,6 +6,7 @@ use crate::answer::{self, Answer, HTML};
 use crate::archive::Told;
 use crate::downloads::DOWNLOADS;
 use crate::error_page;
+use crate::fields::escaped;
 use crate::headers;
 use crate::page::{Place, page};
 use crate::site::Site;
@@ -33,7 +34,13 @@ pub async fn run(site: &Arc<Site>, role: Role, run: &str) -> Answer {
     match read.await {
         Ok(Ok((told, annotation, job))) => {
             let going_on = job.filter(|_| told.record.goes_on).map(|job| job.id.to_string());
-            page(site, &told.record.name, Place::Runs, role, &body(&told, &annotation, going_on.as_deref(), role))
+            page(
+                site,
+                &told.record.name,
+                Place::Runs,
+                role,
+                &body(&told, &annotation, going_on.as_deref(), role),
+            )
         }
         Ok(Err(error)) => error_page::of_store(&error),
         Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, UNREAD, "Try again."),
@@ -75,6 +82,7 @@ fn body(told: &Told, annotation: &Annotation, job: Option<&str>, role: Role) -> 
         (report_html::verdict_header(record, summary))
         nav.actions aria-label="This run" {
             @if let Some(job) = job { a href={ "/jobs/" (job) } { "Watch it" } }
+            a href={ "/history?name=" (escaped(&record.name)) } { "Its history" }
             a href=(report) { "The report alone" }
             @for download in DOWNLOADS {
                 a href={ "/runs/" (record.id) "/downloads/" (download.name) } download { (download.title) }

@@ -2,9 +2,9 @@
 
 use crate::fields::escaped;
 use crate::jobs::AtWork;
-use crate::{annotation_page, queue, routes};
 use crate::site::{Options, ServeError, Site};
 use crate::tokens::random;
+use crate::{annotation_page, queue, routes};
 use bytes::Bytes;
 use futures_util::stream::pending;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -16,9 +16,9 @@ use hyper::header::{
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use plimsoll_model::Nanos;
 use plimsoll_model::message::{Fate, MessageRecord};
+use plimsoll_model::record::{Measurement, Provenance, RunEnd, Terms};
 use plimsoll_observe::process::identity_of;
 use plimsoll_runner::host_lock::HostLock;
-use plimsoll_model::record::{Measurement, Provenance, RunEnd, Terms};
 use plimsoll_store::{NewRun, RunWriter, mark_deleted};
 use std::fs;
 use std::net::SocketAddr;
@@ -296,7 +296,8 @@ fn a_request_of_another_site_changes_nothing() {
     }
     for path in CHANGES {
         let headers = [("host", HERE), ("cookie", &*cookie), ("origin", "http://attacker.example"), form];
-        let answer = bench.ask(Method::POST, path, &headers, "scenario=mine.yaml&key=name&value=x&text=name:%20a");
+        let answer =
+            bench.ask(Method::POST, path, &headers, "scenario=mine.yaml&key=name&value=x&text=name:%20a");
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
     }
     assert_eq!(bench.site.jobs.at_work(), AtWork::default());
@@ -326,7 +327,8 @@ fn viewers_look_and_change_nothing() {
     bench.write("mine.yaml", SCENARIO);
     let viewer = bench.viewer();
     let look = |path: &str| bench.ask(Method::GET, path, &[("host", HERE), ("cookie", &viewer)], "");
-    for path in ["/", "/jobs", "/deleted", "/runs/3vk1a81x", "/scenarios", "/profiles", "/profiles/mosquitto"] {
+    for path in ["/", "/jobs", "/deleted", "/runs/3vk1a81x", "/scenarios", "/profiles", "/profiles/mosquitto"]
+    {
         let answer = look(path);
         assert_eq!(answer.status, StatusCode::OK, "{path}");
         assert!(answer.text.contains("You can look, and change nothing."), "{path}");
@@ -456,22 +458,61 @@ fn runs_are_listed_found_and_downloaded() {
 fn runs_have_tags_and_notes_and_are_found_by_them() {
     let bench = Bench::new();
     bench.store_runs();
-    let annotate = |run: &str, tags: &str, note: &str| bench.post(&format!("/runs/{run}/annotate"), &[("tags", tags), ("note", note)]);
+    let annotate = |run: &str, tags: &str, note: &str| {
+        bench.post(&format!("/runs/{run}/annotate"), &[("tags", tags), ("note", note)])
+    };
     let kept = annotate("3vk1a81x", "night cold", "<b>slow</b>\r\ndisk");
-    assert_eq!((kept.status, &kept.headers[LOCATION]), (StatusCode::SEE_OTHER, &"/runs/3vk1a81x".parse().unwrap()));
+    assert_eq!(
+        (kept.status, &kept.headers[LOCATION]),
+        (StatusCode::SEE_OTHER, &"/runs/3vk1a81x".parse().unwrap())
+    );
     let page = bench.get("/runs/3vk1a81x").text;
-    assert!(page.contains("href=\"/?text=night\"") && page.contains("&lt;b&gt;slow&lt;/b&gt;\ndisk"), "{page}");
+    assert!(
+        page.contains("href=\"/?text=night\"") && page.contains("&lt;b&gt;slow&lt;/b&gt;\ndisk"),
+        "{page}"
+    );
     assert!(!page.contains("<b>slow"), "{page}");
-    let found = |query: &str| RUNS.map(|id| bench.get(&format!("/?{query}")).text.contains(&format!("/runs/{id}\"")));
-    assert_eq!((found("text=cold"), found("text=warm"), found("")), ([true, false], [false, false], [true, true]));
+    let found =
+        |query: &str| RUNS.map(|id| bench.get(&format!("/?{query}")).text.contains(&format!("/runs/{id}\"")));
+    assert_eq!(
+        (found("text=cold"), found("text=warm"), found("")),
+        ([true, false], [false, false], [true, true])
+    );
     for (tags, note) in [("<script>", ""), ("", "a\u{202e}b"), ("a", &"x".repeat(20_000))] {
         assert_eq!(annotate("3vk1a81x", tags, note).status, StatusCode::UNPROCESSABLE_ENTITY, "{tags}");
     }
     for run in ["zzzzzzzz", "last", "..%2f", "'%20or%201=1"] {
         assert_eq!(annotate(run, "a", "").status, StatusCode::NOT_FOUND, "{run}");
     }
-    let of_viewer = bench.ask(Method::GET, "/runs/3vk1a81x", &[("host", HERE), ("cookie", &bench.viewer())], "");
-    assert!(of_viewer.text.contains("&lt;b&gt;slow") && !of_viewer.text.contains("/annotate"), "{}", of_viewer.text);
+    let of_viewer =
+        bench.ask(Method::GET, "/runs/3vk1a81x", &[("host", HERE), ("cookie", &bench.viewer())], "");
+    assert!(
+        of_viewer.text.contains("&lt;b&gt;slow") && !of_viewer.text.contains("/annotate"),
+        "{}",
+        of_viewer.text
+    );
+}
+
+#[test]
+fn a_name_has_a_history_whose_chart_stands_in_a_sandbox() {
+    let bench = Bench::new();
+    bench.store_runs();
+    let page = bench.get("/runs/3vk1a81x").text;
+    assert!(page.contains("href=\"/history?name=%3Cscript%3E3vk1a81x\""), "{page}");
+    let history = bench.get("/history?name=%3Cscript%3E3vk1a81x");
+    assert_eq!(history.status, StatusCode::OK);
+    assert!(history.text.contains("No run of that name has a load line yet."), "{}", history.text);
+    assert!(history.text.contains("/runs/3vk1a81x\"") && !history.text.contains("/runs/3vk1a81y"), "{}", history.text);
+    assert!(!history.text.contains("<script>"), "{}", history.text);
+    let report = bench.get("/history/report?name=%3Cscript%3E3vk1a81x");
+    let policy = report.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
+    assert!(policy.starts_with("sandbox allow-scripts") && !policy.contains("allow-same-origin"), "{policy}");
+    assert!(report.text.contains("&lt;script&gt;3vk1a81x"), "{}", report.text);
+    for wrong in ["/history", "/history?name=none", "/history?name=3vk1a81x"] {
+        assert_eq!(bench.get(wrong).status, StatusCode::NOT_FOUND, "{wrong}");
+    }
+    bench.post("/runs/3vk1a81x/delete", &[]);
+    assert_eq!(bench.get("/history?name=%3Cscript%3E3vk1a81x").status, StatusCode::NOT_FOUND);
 }
 
 #[test]
@@ -701,15 +742,29 @@ fn a_field_changes_its_key_of_the_text_and_the_text_is_shown_in_the_fields() {
     let bench = Bench::new();
     bench.write("secret.txt", "root:x");
     let text = format!("# Mine.\n{}", SCENARIO.replace("hold: 10s", "hold: 10s  # long"));
-    let set = |key: &str, value: &str| bench.post("/form/set", &[("text", &*text), ("key", key), ("value", value)]);
+    let set =
+        |key: &str, value: &str| bench.post("/form/set", &[("text", &*text), ("key", key), ("value", value)]);
     let devices = set("population.devices", "20");
-    assert_eq!((devices.status, &devices.text), (StatusCode::OK, &text.replace("devices: 10", "devices: 20")));
+    assert_eq!(
+        (devices.status, &devices.text),
+        (StatusCode::OK, &text.replace("devices: 10", "devices: 20"))
+    );
     assert_eq!(devices.headers[CONTENT_TYPE], "text/plain; charset=utf-8");
     let fields = |text: &str| bench.ask(Method::POST, "/form", &bench.own_form(&bench.operator()), text);
     let shown = fields(&devices.text);
-    assert!(shown.text.contains("value=\"20\" min=\"1\"") && shown.text.contains("Simulated publishers."), "{}", shown.text);
+    assert!(
+        shown.text.contains("value=\"20\" min=\"1\"") && shown.text.contains("Simulated publishers."),
+        "{}",
+        shown.text
+    );
     // A field cannot write a second key, a tag or a comment, and a path in it is a text.
-    for (key, value) in [("load.levels", "[1"), ("load.levels", "1 }\nplatform: {"), ("load.levels", "!x [1]"), ("x", "1"), ("", "1")] {
+    for (key, value) in [
+        ("load.levels", "[1"),
+        ("load.levels", "1 }\nplatform: {"),
+        ("load.levels", "!x [1]"),
+        ("x", "1"),
+        ("", "1"),
+    ] {
         let refused = set(key, value);
         assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{key} {value}");
         assert!(!refused.text.contains("name: mine"), "{}", refused.text);
@@ -718,7 +773,12 @@ fn a_field_changes_its_key_of_the_text_and_the_text_is_shown_in_the_fields() {
     assert!(injected.text.contains("name: \"a # b\\nplatform: x\"\n"), "{}", injected.text);
     for path in ["secret.txt", "../../etc/passwd", "/etc/passwd.yaml", "<script>x</script>"] {
         let shown = fields(&set("platform", path).text).text;
-        assert!(shown.contains("Simulated publishers.") && !shown.contains("root:") && !shown.contains("<script>"), "{shown}");
+        assert!(
+            shown.contains("Simulated publishers.")
+                && !shown.contains("root:")
+                && !shown.contains("<script>"),
+            "{shown}"
+        );
     }
     assert!(fields("a: [").text.contains("when the text can be read"));
     let large = "x".repeat((1 << 20) + 1);
@@ -736,15 +796,31 @@ fn all_fields_are_set_at_once_and_nothing_is_saved_by_that() {
     bench.write("mine.yaml", SCENARIO);
     let before = plimsoll_runner::resume::fingerprint(SCENARIO);
     let editor = bench.get("/scenarios/edit/mine.yaml").text;
-    assert!(editor.contains("action=\"/scenarios/fill\"") && editor.contains("name=\"set.load.hold\""), "{editor}");
+    assert!(
+        editor.contains("action=\"/scenarios/fill\"") && editor.contains("name=\"set.load.hold\""),
+        "{editor}"
+    );
     let fill = |sets: &[(&str, &str)]| {
         let own = [("name", "mine.yaml"), ("text", SCENARIO), ("before", &*before)];
         bench.post("/scenarios/fill", &own.iter().chain(sets).copied().collect::<Vec<_>>())
     };
-    let filled = fill(&[("set.name", "mine"), ("set.population.devices", "77"), ("set.mqtt.qos", "2"), ("set.seed", "")]);
+    let filled = fill(&[
+        ("set.name", "mine"),
+        ("set.population.devices", "77"),
+        ("set.mqtt.qos", "2"),
+        ("set.seed", ""),
+    ]);
     assert_eq!(filled.status, StatusCode::OK);
-    assert!(filled.text.contains("devices: 77, subscribers: 1") && filled.text.contains("mqtt:\n  qos: 2"), "{}", filled.text);
-    assert!(filled.text.contains("Save it to start it.") && !filled.text.contains("seed: "), "{}", filled.text);
+    assert!(
+        filled.text.contains("devices: 77, subscribers: 1") && filled.text.contains("mqtt:\n  qos: 2"),
+        "{}",
+        filled.text
+    );
+    assert!(
+        filled.text.contains("Save it to start it.") && !filled.text.contains("seed: "),
+        "{}",
+        filled.text
+    );
     assert_eq!(fs::read_to_string(bench.folder.path().join("mine.yaml")).unwrap(), SCENARIO);
     let wrong = fill(&[("set.load.levels", "[1")]);
     assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
@@ -818,7 +894,10 @@ fn a_run_is_started_watched_and_stopped() {
     assert!(bench.get(&waits).text.contains("The run waits: one is before it"), "{}", bench.get(&waits).text);
     for page in ["/", "/scenarios", "/profiles", "/profiles/mosquitto", "/scenarios/edit/mine.yaml"] {
         let text = bench.get(page).text;
-        assert!(text.contains("A run of mine.yaml goes on") && text.contains("A run waits"), "{page}: {text}");
+        assert!(
+            text.contains("A run of mine.yaml goes on") && text.contains("A run waits"),
+            "{page}: {text}"
+        );
     }
     let remove = format!("{waits}/remove");
     assert!(bench.get("/jobs").text.contains(&format!("action=\"{remove}\"")));
@@ -853,7 +932,11 @@ fn a_run_that_may_not_be_started_any_more_leaves_the_queue() {
     let lock = HostLock::take(&bench.site.jobs.lock).unwrap();
     let entered = bench.post("/jobs", &[("scenario", "mine.yaml")]);
     let path = entered.headers[LOCATION].to_str().unwrap().to_owned();
-    assert!(bench.get(&path).text.contains("The run waits until the host is free"), "{}", bench.get(&path).text);
+    assert!(
+        bench.get(&path).text.contains("The run waits until the host is free"),
+        "{}",
+        bench.get(&path).text
+    );
     bench.write("mine.yaml", &format!("{SCENARIO}record: {{ capture: {{ keep: /tmp/elsewhere }} }}\n"));
     drop(lock);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

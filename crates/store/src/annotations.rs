@@ -95,7 +95,9 @@ pub fn purge(path: &Path, run: &str, mut goes_on: impl FnMut() -> bool) -> Resul
             if !goes_on() {
                 return Ok(false);
             }
-            if patiently(&mut connection, |connection| connection.execute(&sql, [run])).map_err(failed)? < ROWS_AT_ONCE {
+            if patiently(&mut connection, |connection| connection.execute(&sql, [run])).map_err(failed)?
+                < ROWS_AT_ONCE
+            {
                 break;
             }
         }

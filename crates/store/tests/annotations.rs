@@ -23,7 +23,8 @@ fn enter(path: &Path, id: &str, messages: u32) {
     let provenance = Provenance { started: "2026-01-01T00:00:00Z".into(), ..Provenance::default() };
     let (name, scenario, terms) = ("n".into(), "name: n".into(), Terms::default());
     let mut writer =
-        RunWriter::begin(path, &NewRun { id: id.into(), name, scenario, terms, provenance }, &Arc::default()).unwrap();
+        RunWriter::begin(path, &NewRun { id: id.into(), name, scenario, terms, provenance }, &Arc::default())
+            .unwrap();
     let mut histogram = Histogram::default();
     histogram.record(Nanos(1_000));
     let set_up = SamplePart { histograms: vec![(Metric::ConnectTime, histogram)], ..SamplePart::default() };
@@ -51,7 +52,11 @@ fn enter(path: &Path, id: &str, messages: u32) {
 fn rows(path: &Path) -> i64 {
     let connection = Connection::open(path).unwrap();
     ["run", "part", "histogram", "message", "annotation"]
-        .map(|table| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0)).unwrap())
+        .map(|table| {
+            connection
+                .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0))
+                .unwrap()
+        })
         .iter()
         .sum()
 }

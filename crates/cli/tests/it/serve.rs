@@ -184,7 +184,11 @@ fn a_scenario_is_set_in_its_form() {
     let served = Served::start(&bench, "");
     let template = include_str!("../../../../examples/quickstart.yaml");
     let shown = served.get("/scenarios/new?example=quickstart");
-    assert!(shown.body.contains("name=\"set.load.hold\"") && shown.body.contains("<optgroup"), "{}", shown.body);
+    assert!(
+        shown.body.contains("name=\"set.load.hold\"") && shown.body.contains("<optgroup"),
+        "{}",
+        shown.body
+    );
     let set = |text: &str, key: &str, value: &str| {
         let body = format!("text={}&key={}&value={}", encoded(text), encoded(key), encoded(value));
         let answer = served.post("/form/set", &body);
@@ -194,7 +198,9 @@ fn a_scenario_is_set_in_its_form() {
     let text = set(&set(template, "name", "of the page"), "load.hold", "3s");
     let text = set(&text, "mqtt.retain", "true");
     let kept = |of: &str| -> Vec<String> {
-        let is_own = |line: &&str| !["name:", "hold:", "retain:", "mqtt:"].iter().any(|key| line.trim().starts_with(key));
+        let is_own = |line: &&str| {
+            !["name:", "hold:", "retain:", "mqtt:"].iter().any(|key| line.trim().starts_with(key))
+        };
         of.lines().filter(is_own).map(str::to_owned).collect()
     };
     assert_eq!(kept(&text), kept(template), "all else stays");
@@ -203,7 +209,11 @@ fn a_scenario_is_set_in_its_form() {
     let checked = bench.call(["check", "own.yaml"]).exits(0);
     assert!(checked.stdout.contains("of the page"), "{}", checked.stdout);
     let edited = served.get("/scenarios/edit/own.yaml");
-    assert!(edited.body.contains("value=\"of the page\"") && edited.body.contains("Start the run"), "{}", edited.body);
+    assert!(
+        edited.body.contains("value=\"of the page\"") && edited.body.contains("Start the run"),
+        "{}",
+        edited.body
+    );
 }
 
 #[test]
