@@ -10,6 +10,7 @@ use crate::folder::FileName;
 use crate::form;
 use crate::page::{Place, page};
 use crate::profile_choices::ProfileChoices;
+use crate::queue::MOST_TURNS;
 use crate::site::Site;
 use crate::tokens::Role;
 use hyper::StatusCode;
@@ -157,6 +158,7 @@ fn body(draft: &Draft, checked: &Checked, fields: &Markup) -> Markup {
     let numbers: String = (1..=lines).map(|number| format!("{number}\n")).collect();
     let is_saved = draft.before.as_deref() == Some(fingerprint(&draft.text).as_str());
     let may_start = is_saved && matches!(checked, Checked::Right(found) if found.refusal.is_none());
+    let is_sweep = matches!(checked, Checked::Right(found) if found.is_sweep());
     let before = draft.before.as_deref().unwrap_or_default();
     html! {
         h1 { (draft.name) }
@@ -176,7 +178,7 @@ fn body(draft: &Draft, checked: &Checked, fields: &Markup) -> Markup {
                 }
             }
             div.outlook {
-                @if may_start { (start(&draft.name)) }
+                @if may_start { (start(&draft.name, is_sweep)) }
                 @else { p.note { "Save it to start it." } }
                 div.checked aria-live="polite" { (checked.shown()) }
             }
@@ -201,12 +203,15 @@ fn settings(draft: &Draft, before: &str, fields: &Markup) -> Markup {
     }
 }
 
-/// The button that starts the run of a file.
-fn start(name: &str) -> Markup {
+/// The button that starts the run or the sweep of a file.
+fn start(name: &str, is_sweep: bool) -> Markup {
     html! {
         form.start action="/jobs" method="post" {
             input type="hidden" name="scenario" value=(name);
-            button.primary { "Start the run" }
+            button.primary { @if is_sweep { "Start the sweep" } @else { "Start the run" } }
+            @if is_sweep {
+                label { "Each combination is run" input name="turns" type="number" min="1" max=(MOST_TURNS) value="1"; "times" }
+            }
             label { input type="checkbox" name="quick" value="true"; "in its quick form" }
         }
     }

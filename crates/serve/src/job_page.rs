@@ -1,7 +1,8 @@
 //! A run that was started: what it does now, the button that stops it, and where its result is.
 
-use crate::answer::{self, Answer};
+use crate::answer::{self, Answer, HTML};
 use crate::error_page;
+use crate::headers;
 use crate::jobs::{Job, JobId, StopError};
 use crate::page::{Place, chip, moment, page};
 use crate::queue::{removal, sentence};
@@ -48,6 +49,17 @@ pub async fn job(site: &Arc<Site>, role: Role, job: &str) -> Answer {
     match read(site, job).await {
         Ok(job) => page(site, &format!("Run of {}", job.scenario), Place::Runs, role, &body(&job, role)),
         Err(refused) => refused,
+    }
+}
+
+/// Answers with the report of a sweep, as a document that reaches nothing else.
+pub async fn report(site: &Arc<Site>, job: &str) -> Answer {
+    let Some(id) = JobId::parse(job) else { return error_page::not_found(NO_JOB) };
+    let own = Arc::clone(site);
+    match site.permits.work(move || own.jobs.report(&id)).await {
+        Ok(Some(text)) => headers::sandbox(answer::text(HTML, text)),
+        Ok(None) => error_page::not_found("The sweep has no report."),
+        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The report was not read.", "Try again."),
     }
 }
 
@@ -113,8 +125,9 @@ fn headline(job: &Job, now: &Now) -> Markup {
         } @else if job.not_started.is_some() {
             "The run was not started"
         } @else if !job.goes_on {
-            "The run has ended"
-            @if !now.run.is_empty() { ": " a href={ "/runs/" (now.run) } { "its result" } }
+            @if job.is_sweep { "The sweep has ended" } @else { "The run has ended" }
+            @if job.has_report { ": " a href={ "/jobs/" (job.id) "/report" } { "its result" } }
+            @else if !now.run.is_empty() { ": " a href={ "/runs/" (now.run) } { "its result" } }
             @else if let Some(code) = job.exit { " without a result (exit code " (code) ")" }
         } @else if let Some(level) = &now.level {
             "Level " (level.number) @if let Some(of) = level.of { " of " (of) } ": " (level.load)
@@ -237,6 +250,9 @@ mod tests {
             id: JobId::parse("0123456789abcdef").unwrap(),
             scenario: "a.yaml".into(),
             quick: false,
+            turns: 1,
+            is_sweep: false,
+            has_report: false,
             waits: None,
             not_started: None,
             started: "2026-11-30T11:00:00Z".into(),
@@ -299,6 +315,9 @@ mod tests {
         let now = Now { run: "3vk1a81x".into(), ..Now::default() };
         let ended = shown(&job(false, Some(now))).into_string();
         assert!(ended.contains("href=\"/runs/3vk1a81x\""), "{ended}");
+        let sweep = Job { is_sweep: true, has_report: true, ..job(false, None) };
+        let swept = shown(&sweep).into_string();
+        assert!(swept.contains("The sweep has ended") && swept.contains("/report\""), "{swept}");
         let begun = shown(&job(true, None)).into_string();
         assert!(begun.contains("The run begins"), "{begun}");
         let viewer = body(&job(true, None), Role::Viewer).into_string();

@@ -7,6 +7,7 @@
 //! | `job.json` | the server | the scenario, and the process with its boot, number and begin |
 //! | `claimed` | the server that takes it out of the queue | nothing; only one server makes it |
 //! | `now.json` | the run | what it does now (`run --now`) |
+//! | `report.html` | a sweep | its report |
 //! | `output.txt` | the run | what it prints |
 //! | `exit` | the server that started it | its exit code, if that server lived so long |
 
@@ -33,6 +34,7 @@ use std::sync::{Mutex, PoisonError};
 const FOLDER: &str = "jobs";
 const JOB: &str = "job.json";
 const CLAIMED: &str = "claimed";
+const REPORT: &str = "report.html";
 const NOW: &str = "now.json";
 const OUTPUT: &str = "output.txt";
 const EXIT: &str = "exit";
@@ -44,6 +46,8 @@ const MOST_WAITING: usize = 20;
 const REMOVED: &str = "it was removed from the queue";
 /// Bytes of a file that are read.
 const MOST_READ: u64 = 4 << 20;
+/// Bytes of a sweep's report.
+const MOST_OF_REPORT: u64 = 32 << 20;
 /// Bytes of the end of what a run has printed that are shown.
 const SHOWN_OUTPUT: u64 = 8 * 1024;
 
@@ -78,6 +82,12 @@ pub struct Job {
     pub scenario: String,
     /// Whether it is the scenario's quick form.
     pub quick: bool,
+    /// How often each combination is run, where it is a sweep.
+    pub turns: u32,
+    /// Whether it was started as a sweep.
+    pub is_sweep: bool,
+    /// Whether its sweep has a report.
+    pub has_report: bool,
     /// When it was asked for, and once it is started, when that was; RFC 3339.
     pub started: String,
     /// How many go before it, where it waits for its turn.
@@ -116,6 +126,10 @@ struct Kept {
     scenario: String,
     #[serde(default)]
     quick: bool,
+    #[serde(default)]
+    turns: u32,
+    #[serde(default)]
+    is_sweep: bool,
     started: String,
     process: Option<String>,
     /// Whether it was not yet taken out of the queue.
@@ -123,6 +137,26 @@ struct Kept {
     waits: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     not_started: Option<String>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish<'a> {
+    /// The file of a scenario.
+    pub scenario: &'a FileName,
+    /// Whether it is its quick form.
+    pub quick: bool,
+    /// How often each combination is run, where it is a sweep.
+    pub turns: u32,
+}
+
+/// How a run is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// The environment variables that it has, and no others.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Whether it is a sweep.
+    pub is_sweep: bool,
 }
 
 /// Why a run was not entered into the queue.
@@ -184,7 +218,7 @@ impl Jobs {
     ///
     /// # Errors
     /// Too many wait, or nothing can be written.
-    pub fn enqueue(&self, scenario: &FileName, quick: bool) -> Result<JobId, QueueError> {
+    pub fn enqueue(&self, wish: Wish<'_>) -> Result<JobId, QueueError> {
         let _queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if self.at_work().waiting.len() >= MOST_WAITING {
             return Err(QueueError::Full);
@@ -192,24 +226,31 @@ impl Jobs {
         self.forget_the_oldest();
         let id = JobId::fresh()?;
         DirBuilder::new().mode(0o700).recursive(true).create(self.place(&id))?;
-        let (scenario, started) = (scenario.to_string(), Timestamp::now().to_string());
-        let kept = Kept { scenario, quick, started, process: None, waits: true, not_started: None };
+        let kept = Kept {
+            scenario: wish.scenario.to_string(),
+            quick: wish.quick,
+            turns: wish.turns,
+            is_sweep: false,
+            started: Timestamp::now().to_string(),
+            process: None,
+            waits: true,
+            not_started: None,
+        };
         write(&self.place(&id).join(JOB), &kept)?;
         self.may_wait.store(true, Ordering::Release);
         Ok(id)
     }
 
-    /// Starts the run whose turn has come: the first that waits, if no other one measures on this host. `permitted` gives the environment
-    /// variables that it is started with and no others, or says why it is not started.
-    pub fn start_next(&self, permitted: impl FnOnce(&Job) -> Result<Vec<(OsString, OsString)>, String>) {
+    /// Starts the run whose turn has come: the first that waits, if no other one measures on this host. `permitted` says how, or why not.
+    pub fn start_next(&self, permitted: impl FnOnce(&Job) -> Result<Permit, String>) {
         let _queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(job) = self.next() else { return };
         // Another server of this folder may have had the same idea.
         if !self.claim(&job.id) {
             return;
         }
-        let started = permitted(&job).and_then(|variables| {
-            self.start(&job, variables).map_err(|error| format!("the run cannot be started: {error}"))
+        let started = permitted(&job).and_then(|permit| {
+            self.start(&job, permit).map_err(|error| format!("the run cannot be started: {error}"))
         });
         if let Err(why) = started {
             self.give_up(&job.id, why);
@@ -266,11 +307,13 @@ impl Jobs {
     }
 
     /// Starts the process of a job.
-    fn start(&self, job: &Job, variables: Vec<(OsString, OsString)>) -> io::Result<()> {
+    fn start(&self, job: &Job, permit: Permit) -> io::Result<()> {
         let place = self.place(&job.id);
         let mut kept = Kept {
             scenario: job.scenario.clone(),
             quick: job.quick,
+            turns: job.turns,
+            is_sweep: permit.is_sweep,
             started: Timestamp::now().to_string(),
             process: None,
             waits: false,
@@ -279,9 +322,15 @@ impl Jobs {
         write(&place.join(JOB), &kept)?;
         let output = private(&place.join(OUTPUT))?;
         let mut command = Command::new(&self.program);
-        command.args(["run", &job.scenario, "--no-report", "--exclusive", "--detach", "--store"]);
-        command.arg(&self.store).arg("--now").arg(place.join(NOW)).args(job.quick.then_some("--quick"));
-        command.current_dir(&self.scenarios).env_clear().envs(variables);
+        match permit.is_sweep {
+            true => {
+                command.args(["sweep", &job.scenario, "--repeat", &job.turns.max(1).to_string(), "--report"]);
+                command.arg(place.join(REPORT))
+            }
+            false => command.args(["run", &job.scenario, "--no-report"]),
+        };
+        command.args(["--exclusive", "--detach", "--store"]).arg(&self.store).arg("--now").arg(place.join(NOW)).args(job.quick.then_some("--quick"));
+        command.current_dir(&self.scenarios).env_clear().envs(permit.variables);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let mut child = command.spawn()?;
         kept.process = identity_of(child.id());
@@ -317,6 +366,14 @@ impl Jobs {
             Some(_) => self.at_work().waiting.into_iter().find(|waiting| waiting.id == *id).or(Some(job)),
             None => Some(job),
         }
+    }
+
+    /// The report of a sweep; `None` where there is none.
+    pub fn report(&self, id: &JobId) -> Option<String> {
+        let mut text = String::new();
+        let file = File::open(self.place(id).join(REPORT)).ok()?;
+        file.take(MOST_OF_REPORT).read_to_string(&mut text).ok()?;
+        Some(text)
     }
 
     /// Those that go on or wait.
@@ -361,6 +418,9 @@ impl Jobs {
             id: id.clone(),
             scenario: kept.scenario,
             quick: kept.quick,
+            turns: kept.turns,
+            is_sweep: kept.is_sweep,
+            has_report: kept.is_sweep && place.join(REPORT).exists(),
             started: kept.started,
             waits: (kept.waits && !place.join(CLAIMED).exists()).then_some(0),
             not_started: kept.not_started,
@@ -468,11 +528,16 @@ mod tests {
     }
 
     fn enqueue(jobs: &Jobs) -> JobId {
-        jobs.enqueue(&FileName::parse("a.yaml").unwrap(), true).unwrap()
+        jobs.enqueue(Wish { scenario: &FileName::parse("a.yaml").unwrap(), quick: true, turns: 2 }).unwrap()
     }
 
     fn advance(jobs: &Jobs) {
-        jobs.start_next(|_| Ok(vec![("PATH".into(), std::env::var_os("PATH").unwrap())]));
+        advance_as(jobs, false);
+    }
+
+    fn advance_as(jobs: &Jobs, is_sweep: bool) {
+        let variables = vec![("PATH".into(), std::env::var_os("PATH").unwrap())];
+        jobs.start_next(|_| Ok(Permit { variables, is_sweep }));
     }
 
     #[test]
@@ -546,10 +611,25 @@ mod tests {
     }
 
     #[test]
+    fn a_sweep_has_its_turns_and_its_report() {
+        let (_folder, jobs) = jobs("echo \"$@\"\nprintf '<p>swept</p>' > \"$6\"");
+        let id = enqueue(&jobs);
+        assert_eq!(jobs.report(&id), None);
+        advance_as(&jobs, true);
+        await_that(|| jobs.job(&id).unwrap().exit.is_some());
+        let job = jobs.job(&id).unwrap();
+        let report = jobs.place(&id).join(REPORT);
+        let asked = format!("sweep a.yaml --repeat 2 --report {} --exclusive --detach --store", report.display());
+        assert!(job.output.starts_with(&asked) && job.output.contains("--quick"), "{}", job.output);
+        assert!(job.is_sweep && job.has_report, "{job:?}");
+        assert_eq!(jobs.report(&id).unwrap(), "<p>swept</p>");
+    }
+
+    #[test]
     fn the_queue_keeps_its_order_and_one_can_leave_it() {
         let (folder, jobs) = jobs("true");
         let ids: Vec<JobId> = (0..MOST_WAITING).map(|_| enqueue(&jobs)).collect();
-        let full = jobs.enqueue(&FileName::parse("a.yaml").unwrap(), false);
+        let full = jobs.enqueue(Wish { scenario: &FileName::parse("a.yaml").unwrap(), quick: false, turns: 1 });
         assert!(matches!(full, Err(QueueError::Full)), "{full:?}");
         let waiting = |jobs: &Jobs| jobs.at_work().waiting.into_iter().map(|job| job.id).collect::<Vec<_>>();
         assert_eq!(waiting(&jobs), ids);
@@ -581,6 +661,8 @@ mod tests {
             &Kept {
                 scenario: "a.yaml".into(),
                 quick: false,
+                turns: 1,
+                is_sweep: false,
                 started: String::new(),
                 process: Some(other),
                 waits: false,

@@ -6,14 +6,13 @@ use crate::checking::{Checked, Look, check};
 use crate::error_page;
 use crate::fields::Fields;
 use crate::folder::FileName;
-use crate::jobs::{AtWork, Job, JobId, QueueError, StopError};
+use crate::jobs::{AtWork, Job, JobId, Permit, QueueError, StopError, Wish};
 use crate::page::{Place, moment, page};
 use crate::site::Site;
 use crate::tokens::Role;
 use hyper::StatusCode;
 use maud::{Markup, html};
 use plimsoll_report::text::capitalised;
-use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +20,8 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_secs(1);
 /// How often deleted runs are looked for: every ten minutes.
 const LOOKS_BETWEEN_PURGES: u64 = 600;
+/// How often each combination of a sweep is run at most.
+pub const MOST_TURNS: u32 = 20;
 const NOT_STARTED: &str = "The run was not started.";
 
 /// Starts what waits, one after the other, and purges what was deleted while nothing goes on, for ever.
@@ -55,8 +56,8 @@ struct Refused {
     why: String,
 }
 
-/// The environment variables of a run that may be started.
-fn permitted(site: &Site, name: &FileName, quick: bool) -> Result<Vec<(OsString, OsString)>, Refused> {
+/// How a run may be started.
+fn permitted(site: &Site, name: &FileName, quick: bool) -> Result<Permit, Refused> {
     let text = site
         .folder
         .read(name)
@@ -66,10 +67,13 @@ fn permitted(site: &Site, name: &FileName, quick: bool) -> Result<Vec<(OsString,
             let first = found.first().map(|finding| finding.text.clone()).unwrap_or_default();
             Err(Refused { status: StatusCode::UNPROCESSABLE_ENTITY, why: first })
         }
-        Checked::Right(prospect) => match prospect.refusal {
+        Checked::Right(prospect) => {
+            let is_sweep = prospect.is_sweep();
+            match prospect.refusal {
             Some(why) => Err(Refused { status: StatusCode::FORBIDDEN, why }),
-            None => Ok(site.variables.of_runs()),
-        },
+            None => Ok(Permit { variables: site.variables.of_runs(), is_sweep }),
+            }
+        }
     }
 }
 
@@ -84,9 +88,17 @@ pub async fn enter(site: &Arc<Site>, asked: &Fields) -> Answer {
     };
     let own = Arc::clone(site);
     let quick = asked.get("quick") == "true";
+    let turns = match asked.get("turns") {
+        "" => Some(1),
+        turns => turns.parse().ok().filter(|turns| (1..=MOST_TURNS).contains(turns)),
+    };
+    let Some(turns) = turns else {
+        let remedy = format!("Write a number from 1 to {MOST_TURNS}.");
+        return error_page::of(StatusCode::BAD_REQUEST, "That is no number of turns.", &remedy);
+    };
     let entered = site.permits.work(move || {
         permitted(&own, &name, quick)?;
-        let id = own.jobs.enqueue(&name, quick).map_err(|error| Refused {
+        let id = own.jobs.enqueue(Wish { scenario: &name, quick, turns }).map_err(|error| Refused {
             status: match error {
                 QueueError::Full => StatusCode::CONFLICT,
                 QueueError::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -195,6 +207,9 @@ mod tests {
             id: JobId::parse("0123456789abcdef").unwrap(),
             scenario: scenario.into(),
             quick: waits.is_some(),
+            turns: 1,
+            is_sweep: false,
+            has_report: false,
             started: "2026-11-30T11:00:00Z".into(),
             waits,
             not_started: None,

@@ -83,6 +83,7 @@ async fn read(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields) -> An
         ["profiles", name] => library::profile(site, role, name),
         ["jobs"] => queue::list(site, role).await,
         ["jobs", job] => job_page::job(site, role, job).await,
+        ["jobs", job, "report"] => job_page::report(site, job).await,
         ["jobs", job, "events"] => job_page::events(site, job).await,
         ["assets", name] => assets::asset(name),
         _ => error_page::not_found("There is no such page."),

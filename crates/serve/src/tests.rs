@@ -628,7 +628,7 @@ fn a_check_says_at_which_line_something_is_wrong() {
             "name: <img src=x>\nplatform: nowhere\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n",
             "nowhere",
         ),
-        (&format!("{SCENARIO}matrix: {{ population.devices: [1, 2] }}\n"), "matrix"),
+        (&format!("{SCENARIO}matrix: {{ population.devices: [1, 2] }}\n"), "A sweep of 2 combinations"),
         (&SCENARIO.replace("embedded", "/etc/passwd.yaml"), "outside the folder"),
         (&SCENARIO.replace("embedded", "../x.yaml"), "outside the folder"),
     ] {
@@ -922,6 +922,54 @@ fn a_run_is_started_watched_and_stopped() {
     for wrong in ["/jobs/x", "/jobs/0123456789abcdef", "/jobs/0123456789abcdef/events"] {
         assert_eq!(bench.get(wrong).status, StatusCode::NOT_FOUND, "{wrong}");
     }
+}
+
+#[test]
+fn a_scenario_in_which_something_varies_is_swept() {
+    let bench = Bench::new();
+    let swept = format!("{SCENARIO}matrix: {{ population.devices: [1, 2] }}\n");
+    let saved = bench.post("/scenarios/save", &[("name", "swept.yaml"), ("text", &swept)]);
+    assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.text);
+    let editor = bench.get("/scenarios/edit/swept.yaml").text;
+    assert!(editor.contains("Start the sweep") && editor.contains("name=\"turns\""), "{editor}");
+    for turns in ["0", "21", "-1", "x"] {
+        let refused = bench.post("/jobs", &[("scenario", "swept.yaml"), ("turns", turns)]);
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{turns}");
+    }
+    let started = bench.post("/jobs", &[("scenario", "swept.yaml"), ("turns", "3")]);
+    assert_eq!(started.status, StatusCode::SEE_OTHER, "{}", started.text);
+    let path = started.headers[LOCATION].to_str().unwrap().to_owned();
+    let page = bench.get(&path).text;
+    assert!(page.contains("a sweep of 3 turns"), "{page}");
+    assert_eq!(bench.get(&format!("{path}/report")).status, StatusCode::NOT_FOUND, "it has none yet");
+    let job = &bench.site.jobs.at_work().going_on[0].id;
+    let report = bench.folder.path().join(format!(".plimsoll-serve/jobs/{job}/report.html"));
+    fs::write(report, "<script>its own</script>").unwrap();
+    let report = bench.get(&format!("{path}/report"));
+    let policy = report.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
+    assert!(policy.starts_with("sandbox allow-scripts") && !policy.contains("allow-same-origin"), "{policy}");
+    bench.post(&format!("{path}/stop"), &[]);
+}
+
+/// Each combination is looked at: a later one may start other programs or write elsewhere.
+#[test]
+fn no_combination_of_a_sweep_does_what_a_run_may_not() {
+    let bench = Bench::new();
+    bench.write("own.yaml", PROFILE);
+    let own = "name: mine\nplatform: { profile: ./own.yaml }\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
+    let many: Vec<String> = (1..=101).map(|devices| devices.to_string()).collect();
+    for (text, why) in [
+        (format!("{own}matrix: {{ platform.with.place: [data, /etc/cron.d] }}\n"), "into a command of the profile"),
+        (format!("{SCENARIO}matrix: {{ record.capture.keep: [inside, /tmp/elsewhere] }}\n"), "kept outside the folder"),
+        (format!("{SCENARIO}matrix: {{ population.devices: [{}] }}\n", many.join(", ")), "sweeps 100 at most"),
+    ] {
+        bench.write("mine.yaml", &text);
+        let started = bench.post("/jobs", &[("scenario", "mine.yaml")]);
+        assert!(started.status == StatusCode::FORBIDDEN && started.text.contains(why), "{why}: {}", started.text);
+        let saved = bench.post("/scenarios/save", &[("name", "other.yaml"), ("text", &text)]);
+        assert_eq!(saved.status, StatusCode::UNPROCESSABLE_ENTITY, "{why}");
+    }
+    assert_eq!(bench.site.jobs.at_work(), AtWork::default());
 }
 
 /// What waits is looked at again when its turn comes: its file may be another one by then.

@@ -216,6 +216,42 @@ fn a_scenario_is_set_in_its_form() {
     );
 }
 
+/// A sweep is started, its runs are listed, and tags, deletion and history are those of a real store.
+#[test]
+fn a_sweep_is_run_and_its_runs_are_tagged_deleted_and_restored() {
+    let bench = Bench::beside_others();
+    let one = SCENARIO.replace("[50, 100]", "[50]").replace("hold: 30s", "hold: 1s").replace("paged", "swept");
+    bench.write("swept.yaml", &format!("{one}matrix: {{ population.devices: [2, 3] }}\n"));
+    let served = Served::start(&bench, &format!("test sweep {}", std::process::id()));
+    let started = served.post("/jobs", "scenario=swept.yaml&turns=1");
+    assert_eq!(started.status, 303, "{}", started.body);
+    let job = started.header("location").to_owned();
+    served.await_page(&job, "The sweep has ended");
+    let page = served.get(&job).body;
+    assert!(page.contains(&format!("{job}/report")) && page.contains("[2/2]"), "{page}");
+    let report = served.get(&format!("{job}/report"));
+    assert!(report.status == 200 && report.body.contains("<svg"), "{}", report.body);
+    assert!(report.head.contains("content-security-policy: sandbox"), "{}", report.head);
+    let listed = || -> Vec<String> {
+        let body = served.get("/?text=swept").body;
+        body.split("name=\"run\" value=\"").skip(1).map(|rest| rest[..8].to_owned()).collect()
+    };
+    let runs = listed();
+    assert_eq!(runs.len(), 2, "{}", served.get("/").body);
+    let run = &runs[0];
+    assert_eq!(served.post(&format!("/runs/{run}/annotate"), "tags=night&note=a+note").status, 303);
+    assert!(served.get("/?text=night").body.contains(&format!("/runs/{run}\"")));
+    assert_eq!(served.post(&format!("/runs/{run}/delete"), "").status, 303);
+    assert_eq!(listed(), runs[1..]);
+    // What was measured is as it was, for other commands, too.
+    let shown = bench.call(["show", run, "--store", "plimsoll.db"]);
+    assert!(shown.stdout.contains("swept"), "{}", shown.stdout);
+    assert_eq!(served.post(&format!("/runs/{run}/restore"), "").status, 303);
+    assert_eq!(listed(), runs);
+    let history = served.get("/history?name=swept");
+    assert!(history.status == 200 && runs.iter().all(|run| history.body.contains(run)), "{}", history.body);
+}
+
 #[test]
 fn an_address_that_others_reach_is_refused_and_so_is_a_slow_or_large_head() {
     let bench = Bench::beside_others();
