@@ -12,6 +12,7 @@ use plimsoll_report::plain;
 use plimsoll_runner::preflight::{Demand, HostCheck, Severity, examine};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_scenario::{Diagnostic, Diagnostics, Environment, Matrix, SourceFile, matrix};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Diagnostics that are shown before the rest is only counted.
@@ -63,20 +64,28 @@ pub enum Look {
 
 /// Answers with what a check of the text says, as a part of a page.
 pub async fn answer(site: &Arc<Site>, name: &str, text: &[u8]) -> Answer {
-    let refused = |status, what, remedy| error_page::of(status, what, remedy);
+    match checked(site, name, text).await {
+        Ok(checked) => answer::text(HTML, plain::page(checked.shown().into_string())),
+        Err((status, why)) => error_page::of(status, why, "Change it, and check it again."),
+    }
+}
+
+/// What a check of a text says, or why there is none.
+pub async fn checked(
+    site: &Arc<Site>,
+    name: &str,
+    text: &[u8],
+) -> Result<Checked, (StatusCode, &'static str)> {
     if text.len() > LARGEST {
-        return refused(StatusCode::PAYLOAD_TOO_LARGE, "The scenario is too large.", "Shorten it.");
+        return Err((StatusCode::PAYLOAD_TOO_LARGE, "The scenario is too large."));
     }
     let Ok(text) = String::from_utf8(text.to_vec()) else {
-        return refused(StatusCode::BAD_REQUEST, "The scenario is no UTF-8.", "Write it as UTF-8.");
+        return Err((StatusCode::BAD_REQUEST, "The scenario is no UTF-8."));
     };
     let own = Arc::clone(site);
     let name = FileName::parse(name).map_or_else(|| NAMELESS.to_owned(), |name| name.to_string());
     let checked = site.permits.work(move || check(&own, (&name, &text), false, Look::Text)).await;
-    match checked {
-        Ok(checked) => answer::text(HTML, plain::page(checked.shown().into_string())),
-        Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked.", "Try again."),
-    }
+    checked.map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not checked."))
 }
 
 /// Checks the text of a scenario of that name, or its quick form.
@@ -154,6 +163,25 @@ fn host(plan: &Plan) -> Vec<HostCheck> {
 }
 
 impl Checked {
+    /// The same for programs.
+    pub fn as_json(&self) -> Value {
+        match self {
+            Checked::Wrong(findings) => {
+                let finding = |one: &Finding| json!({ "line": one.line, "text": one.text });
+                json!({ "right": false, "findings": findings.iter().map(finding).collect::<Vec<Value>>() })
+            }
+            Checked::Right(prospect) => json!({
+                "right": true,
+                "name": prospect.name,
+                "facts": pairs(&prospect.facts),
+                "programs": prospect.programs,
+                "matrix": pairs(&prospect.axes),
+                "combinations": prospect.combinations,
+                "refusal": prospect.refusal,
+            }),
+        }
+    }
+
     /// The lines that are wrong, what is wrong, or what would happen.
     pub fn shown(&self) -> Markup {
         match self {
@@ -166,6 +194,11 @@ impl Checked {
             Checked::Right(prospect) => prospect.shown(),
         }
     }
+}
+
+/// Names and values in their order. A name may stand twice.
+fn pairs(pairs: &[(String, String)]) -> Vec<[&String; 2]> {
+    pairs.iter().map(|(name, value)| [name, value]).collect()
 }
 
 impl Prospect {

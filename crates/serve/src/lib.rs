@@ -9,6 +9,7 @@
 
 mod annotation_page;
 mod answer;
+mod api;
 mod archive;
 mod assets;
 mod checking;

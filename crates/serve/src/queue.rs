@@ -51,9 +51,11 @@ fn advance(site: &Site) {
 }
 
 /// Why a run was not entered.
-struct Refused {
-    status: StatusCode,
-    why: String,
+pub struct Refused {
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// The reason.
+    pub why: String,
 }
 
 /// How a run may be started.
@@ -79,23 +81,27 @@ fn permitted(site: &Site, name: &FileName, quick: bool) -> Result<Permit, Refuse
 
 /// Enters the run of a scenario of the folder, and starts it at once where nothing else measures.
 pub async fn enter(site: &Arc<Site>, asked: &Fields) -> Answer {
-    let Some(name) = FileName::parse(asked.get("scenario")) else {
-        return error_page::of(
-            StatusCode::BAD_REQUEST,
-            "There is no such scenario.",
-            "Choose one of the list.",
-        );
-    };
-    let own = Arc::clone(site);
+    match entered(site, asked).await {
+        Ok(id) => answer::redirect(&format!("/jobs/{id}")),
+        Err(Refused { status, why }) => error_page::of(status, NOT_STARTED, &sentence(&why)),
+    }
+}
+
+/// The job of a run that was entered.
+pub async fn entered(site: &Arc<Site>, asked: &Fields) -> Result<JobId, Refused> {
+    let refused = |status, why: String| Refused { status, why };
+    let name = FileName::parse(asked.get("scenario")).ok_or_else(|| {
+        refused(StatusCode::BAD_REQUEST, "there is no such scenario: choose one of the list".to_owned())
+    })?;
     let quick = asked.get("quick") == "true";
     let turns = match asked.get("turns") {
         "" => Some(1),
         turns => turns.parse().ok().filter(|turns| (1..=MOST_TURNS).contains(turns)),
     };
-    let Some(turns) = turns else {
-        let remedy = format!("Write a number from 1 to {MOST_TURNS}.");
-        return error_page::of(StatusCode::BAD_REQUEST, "That is no number of turns.", &remedy);
-    };
+    let turns = turns.ok_or_else(|| {
+        refused(StatusCode::BAD_REQUEST, format!("the number of turns is one from 1 to {MOST_TURNS}"))
+    })?;
+    let own = Arc::clone(site);
     let entered = site.permits.work(move || {
         permitted(&own, &name, quick)?;
         let id = own.jobs.enqueue(Wish { scenario: &name, quick, turns }).map_err(|error| Refused {
@@ -108,11 +114,8 @@ pub async fn enter(site: &Arc<Site>, asked: &Fields) -> Answer {
         advance(&own);
         Ok::<_, Refused>(id)
     });
-    match entered.await {
-        Ok(Ok(id)) => answer::redirect(&format!("/jobs/{id}")),
-        Ok(Err(Refused { status, why })) => error_page::of(status, NOT_STARTED, &sentence(&why)),
-        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, NOT_STARTED, "Try again."),
-    }
+    let unfinished = || refused(StatusCode::INTERNAL_SERVER_ERROR, "it was not done: try again".to_owned());
+    entered.await.unwrap_or_else(|_| Err(unfinished()))
 }
 
 /// A reason as a sentence; a diagnostic of several lines stays as it is.

@@ -8,7 +8,7 @@ use crate::run_page::Extent;
 use crate::site::Site;
 use crate::tokens::Role;
 use crate::{
-    annotation_page, assets, checking, comparison_page, downloads, editor, error_page, form, headers, history_page,
+    annotation_page, api, assets, checking, comparison_page, downloads, editor, error_page, form, headers, history_page,
     job_page, library, queue, run_page, runs_page,
 };
 use bytes::Bytes;
@@ -85,6 +85,7 @@ async fn read(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields) -> An
         ["jobs", job] => job_page::job(site, role, job).await,
         ["jobs", job, "report"] => job_page::report(site, job).await,
         ["jobs", job, "events"] => job_page::events(site, job).await,
+        ["api", path @ ..] => api::read(site, path, query).await,
         ["assets", name] => assets::asset(name),
         _ => error_page::not_found("There is no such page."),
     }
@@ -93,6 +94,7 @@ async fn read(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields) -> An
 /// What can be changed, by operators.
 async fn change(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields, body: &Bytes) -> Answer {
     match path {
+        ["api", path @ ..] => api::change(site, path, body).await,
         ["check"] => checking::answer(site, query.get("name"), body).await,
         ["form"] => form::answer(site, body).await,
         ["form", "set"] => form::set(site, &Fields::read(body)).await,

@@ -1,5 +1,6 @@
 //! Requests to the whole page: what is refused, and what is answered to whom. Each attack that `gate` names is tried here.
 
+use crate::api::OPERATIONS;
 use crate::fields::escaped;
 use crate::jobs::AtWork;
 use crate::site::{Options, ServeError, Site};
@@ -35,7 +36,11 @@ const SCENARIO: &str = "name: mine\nplatform: embedded\npopulation: { devices: 1
 const RUNS: [&str; 2] = ["3vk1a81x", "3vk1a81y"];
 
 /// All that changes something, or shows what operators alone may see.
-const CHANGES: [&str; 11] = [
+const CHANGES: [&str; 15] = [
+    "/api/jobs",
+    "/api/jobs/0123456789abcdef/stop",
+    "/api/jobs/0123456789abcdef/remove",
+    "/api/check",
     "/runs/3vk1a81x/annotate",
     "/runs/3vk1a81x/delete",
     "/runs/3vk1a81x/restore",
@@ -970,6 +975,61 @@ fn no_combination_of_a_sweep_does_what_a_run_may_not() {
         assert_eq!(saved.status, StatusCode::UNPROCESSABLE_ENTITY, "{why}");
     }
     assert_eq!(bench.site.jobs.at_work(), AtWork::default());
+}
+
+/// All that the description of the API names is there, for those who may have it.
+#[test]
+fn the_api_does_what_its_description_says() {
+    let bench = Bench::new();
+    bench.store_runs();
+    bench.write("mine.yaml", SCENARIO);
+    let [operator, viewer] = [bench.site.tokens.operator(), bench.site.tokens.viewer()].map(|token| format!("Bearer {token}"));
+    let ask = |method: Method, path: &str, who: &str, body: &str| {
+        let headers = [("host", HERE), ("authorization", who), ("content-type", "application/x-www-form-urlencoded")];
+        bench.ask(method, path, &headers, body)
+    };
+    let json = |answer: &Answer| serde_json::from_str::<serde_json::Value>(&answer.text).unwrap_or_else(|_| panic!("{}", answer.text));
+    let started = ask(Method::POST, "/api/jobs", &operator, "scenario=mine.yaml");
+    assert_eq!(started.status, StatusCode::CREATED, "{}", started.text);
+    let job = json(&started)["job"].as_str().unwrap().to_owned();
+    let waits = json(&ask(Method::POST, "/api/jobs", &operator, "scenario=mine.yaml"))["job"].as_str().unwrap().to_owned();
+    for operation in &OPERATIONS {
+        let path = operation.path.replace("{run}", "3vk1a81x").replace("{job}", &job);
+        let (method, body) = match operation.method {
+            "get" => (Method::GET, ""),
+            _ => (Method::POST, ""),
+        };
+        let answer = ask(method.clone(), &path, &viewer, body);
+        let expected = if method == Method::GET { StatusCode::OK } else { StatusCode::FORBIDDEN };
+        assert_eq!(answer.status, expected, "{path}: {}", answer.text);
+        assert_eq!(ask(method.clone(), &path, "Bearer x", body).status, StatusCode::UNAUTHORIZED, "{path}");
+        if method == Method::GET {
+            assert_eq!(answer.headers[CONTENT_TYPE], "application/json", "{path}");
+            json(&answer);
+        }
+    }
+    let get = |path: &str| json(&ask(Method::GET, path, &viewer, ""));
+    let document = get("/api/openapi.json");
+    assert_eq!(document["paths"].as_object().unwrap().len(), 8, "{document}");
+    assert_eq!((&get("/api/runs")["all"], &get("/api/runs?text=3vk1a81y")["all"]), (&2.into(), &1.into()));
+    assert_eq!(get("/api/runs/3vk1a81x")["verdict"], "failed");
+    assert_eq!((&get("/api/jobs")["going_on"][0]["id"], &get("/api/jobs")["waiting"][0]["ahead"]), (&job.as_str().into(), &1.into()));
+    let removed = ask(Method::POST, &format!("/api/jobs/{waits}/remove"), &operator, "");
+    assert_eq!(json(&removed)["state"], "not_started", "{}", removed.text);
+    assert_eq!(ask(Method::POST, &format!("/api/jobs/{waits}/remove"), &operator, "").status, StatusCode::CONFLICT);
+    assert_eq!(ask(Method::POST, &format!("/api/jobs/{job}/stop"), &operator, "").status, StatusCode::OK);
+    let wrong = ask(Method::POST, "/api/check", &operator, &SCENARIO.replace("devices", "device"));
+    assert_eq!((&json(&wrong)["right"], &json(&wrong)["findings"][0]["line"]), (&false.into(), &3.into()));
+    let right = json(&ask(Method::POST, "/api/check", &operator, SCENARIO));
+    assert_eq!((&right["right"], &right["name"], &right["combinations"]), (&true.into(), &"mine".into(), &1.into()));
+    for (method, path) in [(Method::GET, "/api"), (Method::GET, "/api/x"), (Method::POST, "/api/runs"), (Method::GET, "/api/runs/last"), (Method::GET, "/api/jobs/..%2f")] {
+        let answer = ask(method, path, &operator, "");
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}");
+        assert!(json(&answer)["error"].is_string(), "{path}");
+    }
+    for (body, status) in [("scenario=../x.yaml", StatusCode::BAD_REQUEST), ("scenario=none.yaml", StatusCode::NOT_FOUND), ("scenario=mine.yaml&turns=0", StatusCode::BAD_REQUEST)] {
+        assert_eq!(ask(Method::POST, "/api/jobs", &operator, body).status, status, "{body}");
+    }
 }
 
 /// What waits is looked at again when its turn comes: its file may be another one by then.

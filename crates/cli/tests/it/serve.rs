@@ -244,7 +244,7 @@ fn a_sweep_is_run_and_its_runs_are_tagged_deleted_and_restored() {
     assert_eq!(served.post(&format!("/runs/{run}/delete"), "").status, 303);
     assert_eq!(listed(), runs[1..]);
     // What was measured is as it was, for other commands, too.
-    let shown = bench.call(["show", run, "--store", "plimsoll.db"]);
+    let shown = bench.call(["show", run.as_str(), "--store", "plimsoll.db"]);
     assert!(shown.stdout.contains("swept"), "{}", shown.stdout);
     assert_eq!(served.post(&format!("/runs/{run}/restore"), "").status, 303);
     assert_eq!(listed(), runs);
