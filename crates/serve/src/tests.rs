@@ -822,7 +822,7 @@ fn all_fields_are_set_at_once_and_nothing_is_saved_by_that() {
         filled.text
     );
     assert!(
-        filled.text.contains("Save it to start it.") && !filled.text.contains("seed: "),
+        filled.text.contains("Save it to start it.") && !filled.text.contains("\nseed: "),
         "{}",
         filled.text
     );
