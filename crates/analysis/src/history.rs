@@ -36,7 +36,8 @@ mod tests {
 
     #[test]
     fn a_change_is_named_by_its_place_among_all_runs() {
-        let mut lines: Vec<LoadLine> = (0..8).map(|place| line(Some(1000.0 + f64::from(place % 2)))).collect();
+        let mut lines: Vec<LoadLine> =
+            (0..8).map(|place| line(Some(1000.0 + f64::from(place % 2)))).collect();
         lines.insert(3, line(None));
         lines.extend((0..8).map(|place| line(Some(800.0 + f64::from(place % 2)))));
         let lines: Vec<&LoadLine> = lines.iter().collect();

@@ -37,7 +37,13 @@ pub struct Operation {
 
 /// All of them.
 pub const OPERATIONS: [Operation; 9] = [
-    Operation { method: "get", path: "/api/openapi.json", summary: "This description", parameters: &[], body: "" },
+    Operation {
+        method: "get",
+        path: "/api/openapi.json",
+        summary: "This description",
+        parameters: &[],
+        body: "",
+    },
     Operation {
         method: "get",
         path: "/api/runs",
@@ -185,7 +191,8 @@ fn row(row: &Row) -> Value {
 async fn run_of(site: &Arc<Site>, run: &str) -> Answer {
     let Some(id) = RunId::parse(run) else { return problem(StatusCode::NOT_FOUND, "that is no id of a run") };
     let own = Arc::clone(site);
-    match site.permits.work(move || own.archive.run(id).map(|told| summary_json::render(&told.summary))).await {
+    match site.permits.work(move || own.archive.run(id).map(|told| summary_json::render(&told.summary))).await
+    {
         Ok(Ok(summary)) => answer::text(JSON, summary),
         Ok(Err(error)) => of_store(&error),
         Err(_) => unfinished(),
@@ -197,7 +204,10 @@ async fn jobs(site: &Arc<Site>) -> Answer {
     match site.permits.work(move || own.jobs.at_work()).await {
         Ok(at_work) => {
             let all = |jobs: &[Job]| jobs.iter().map(job).collect::<Vec<Value>>();
-            of(StatusCode::OK, &json!({ "going_on": all(&at_work.going_on), "waiting": all(&at_work.waiting) }))
+            of(
+                StatusCode::OK,
+                &json!({ "going_on": all(&at_work.going_on), "waiting": all(&at_work.waiting) }),
+            )
         }
         Err(_) => unfinished(),
     }
@@ -238,7 +248,9 @@ fn job(job: &Job) -> Value {
 
 /// Does something to a job, and answers with what it is then.
 async fn settled(site: &Arc<Site>, id: &str, act: fn(&Site, &JobId) -> Result<(), StopError>) -> Answer {
-    let Some(known) = JobId::parse(id) else { return problem(StatusCode::NOT_FOUND, "that is no id of a job") };
+    let Some(known) = JobId::parse(id) else {
+        return problem(StatusCode::NOT_FOUND, "that is no id of a job");
+    };
     let own = Arc::clone(site);
     let done = site.permits.work(move || {
         let is_there = own.jobs.job(&known).is_some();
@@ -246,7 +258,9 @@ async fn settled(site: &Arc<Site>, id: &str, act: fn(&Site, &JobId) -> Result<()
     });
     match done.await {
         Ok(Some(Ok(()))) => job_of(site, id).await,
-        Ok(Some(Err(StopError::Ended))) => problem(StatusCode::CONFLICT, "it neither goes on nor waits for that"),
+        Ok(Some(Err(StopError::Ended))) => {
+            problem(StatusCode::CONFLICT, "it neither goes on nor waits for that")
+        }
         Ok(Some(Err(error))) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         Ok(None) => problem(StatusCode::NOT_FOUND, "there is no such job"),
         Err(_) => unfinished(),
@@ -281,8 +295,8 @@ fn described(operation: &Operation) -> Value {
     let of_path = names.map(|name| json!({ "name": name, "in": "path", "required": true, "schema": text }));
     let is_form = operation.body == FORM;
     let of_query = operation.parameters.iter().filter(|_| !is_form);
-    let of_query =
-        of_query.map(|(name, what)| json!({ "name": name, "in": "query", "description": what, "schema": text }));
+    let of_query = of_query
+        .map(|(name, what)| json!({ "name": name, "in": "query", "description": what, "schema": text }));
     let parameters: Vec<Value> = of_path.chain(of_query).collect();
     let success = if operation.method == "post" && is_form { "201" } else { "200" };
     let mut described = json!({
@@ -297,14 +311,17 @@ fn described(operation: &Operation) -> Value {
         },
     });
     let schema = if is_form {
-        let property = |(name, what): &(&str, &str)| ((*name).to_owned(), json!({ "type": "string", "description": what }));
+        let property = |(name, what): &(&str, &str)| {
+            ((*name).to_owned(), json!({ "type": "string", "description": what }))
+        };
         let properties: Map<String, Value> = operation.parameters.iter().map(property).collect();
         json!({ "type": "object", "properties": properties })
     } else {
         text
     };
     if !operation.body.is_empty() {
-        let content: Map<String, Value> = [(operation.body.to_owned(), json!({ "schema": schema }))].into_iter().collect();
+        let content: Map<String, Value> =
+            [(operation.body.to_owned(), json!({ "schema": schema }))].into_iter().collect();
         if let Some(described) = described.as_object_mut() {
             described.insert("requestBody".to_owned(), json!({ "required": true, "content": content }));
         }
@@ -324,7 +341,10 @@ mod tests {
         let described: usize = paths.values().map(|item| item.as_object().unwrap().len()).sum();
         assert_eq!(described, OPERATIONS.len());
         let start = &document["paths"]["/api/jobs"]["post"];
-        assert!(start["requestBody"]["content"][FORM]["schema"]["properties"]["scenario"].is_object(), "{start}");
+        assert!(
+            start["requestBody"]["content"][FORM]["schema"]["properties"]["scenario"].is_object(),
+            "{start}"
+        );
         assert!(start["responses"]["201"].is_object());
         assert_eq!(document["paths"]["/api/runs/{run}"]["get"]["parameters"][0]["in"], "path");
         assert_eq!(document["paths"]["/api/runs"]["get"]["parameters"][4]["name"], "page");

@@ -22,7 +22,8 @@ const NO_RUN: &str = "No run has that name.";
 
 /// The runs of a name that have a load line, in the unit of the last one; those that have none, or another unit, are no part of a history.
 fn of_one_unit(rows: &[Row]) -> Vec<(&Row, &LoadLine)> {
-    let known = |row: &'_ Row| row.outcome.line.as_ref().filter(|line| line.amount().is_some()).map(LoadLine::unit);
+    let known =
+        |row: &'_ Row| row.outcome.line.as_ref().filter(|line| line.amount().is_some()).map(LoadLine::unit);
     let unit = rows.iter().rev().find_map(known);
     let own = rows.iter().filter(|row| unit.is_some() && known(row) == unit);
     own.filter_map(|row| Some((row, row.outcome.line.as_ref()?))).collect()
@@ -136,7 +137,12 @@ mod tests {
             name: "a".into(),
             started: format!("2026-11-{number:02}T10:00:00Z"),
             levels: 1,
-            outcome: Outcome { verdict: "met", word: "met", load_line: rate.map(|rate| format!("{rate} msg/s")), line },
+            outcome: Outcome {
+                verdict: "met",
+                word: "met",
+                load_line: rate.map(|rate| format!("{rate} msg/s")),
+                line,
+            },
             annotation: Annotation::default(),
         }
     }
@@ -152,7 +158,10 @@ mod tests {
         let changed = body("a", &rows).into_string();
         assert!(changed.contains("has changed once"), "{changed}");
         let here = changed.find("changed here").unwrap();
-        assert!(changed[here..].starts_with("changed here</td><th scope=\"row\"><a href=\"/runs/run10\""), "{changed}");
+        assert!(
+            changed[here..].starts_with("changed here</td><th scope=\"row\"><a href=\"/runs/run10\""),
+            "{changed}"
+        );
         let none = body("a", &[row(1, None)]).into_string();
         assert!(none.contains("has a load line yet") && !none.contains("iframe"), "{none}");
     }

@@ -81,6 +81,7 @@ fn body(job: &Job, role: Role) -> Markup {
         p.eyebrow {
             span.scenario { (job.scenario) } @if job.quick { " in its quick form" }
             @if job.waits.is_some() { " asked for " } @else { " started " } (moment(&job.started))
+            @if job.is_sweep { ", a sweep of " (job.turns) @if job.turns == 1 { " turn" } @else { " turns" } }
         }
         @if job.waits.is_some() && role == Role::Operator { (removal(job)) }
         @if job.goes_on && role == Role::Operator {

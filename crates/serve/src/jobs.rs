@@ -329,7 +329,12 @@ impl Jobs {
             }
             false => command.args(["run", &job.scenario, "--no-report"]),
         };
-        command.args(["--exclusive", "--detach", "--store"]).arg(&self.store).arg("--now").arg(place.join(NOW)).args(job.quick.then_some("--quick"));
+        command
+            .args(["--exclusive", "--detach", "--store"])
+            .arg(&self.store)
+            .arg("--now")
+            .arg(place.join(NOW))
+            .args(job.quick.then_some("--quick"));
         command.current_dir(&self.scenarios).env_clear().envs(permit.variables);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let mut child = command.spawn()?;
@@ -619,7 +624,8 @@ mod tests {
         await_that(|| jobs.job(&id).unwrap().exit.is_some());
         let job = jobs.job(&id).unwrap();
         let report = jobs.place(&id).join(REPORT);
-        let asked = format!("sweep a.yaml --repeat 2 --report {} --exclusive --detach --store", report.display());
+        let asked =
+            format!("sweep a.yaml --repeat 2 --report {} --exclusive --detach --store", report.display());
         assert!(job.output.starts_with(&asked) && job.output.contains("--quick"), "{}", job.output);
         assert!(job.is_sweep && job.has_report, "{job:?}");
         assert_eq!(jobs.report(&id).unwrap(), "<p>swept</p>");
@@ -629,7 +635,8 @@ mod tests {
     fn the_queue_keeps_its_order_and_one_can_leave_it() {
         let (folder, jobs) = jobs("true");
         let ids: Vec<JobId> = (0..MOST_WAITING).map(|_| enqueue(&jobs)).collect();
-        let full = jobs.enqueue(Wish { scenario: &FileName::parse("a.yaml").unwrap(), quick: false, turns: 1 });
+        let full =
+            jobs.enqueue(Wish { scenario: &FileName::parse("a.yaml").unwrap(), quick: false, turns: 1 });
         assert!(matches!(full, Err(QueueError::Full)), "{full:?}");
         let waiting = |jobs: &Jobs| jobs.at_work().waiting.into_iter().map(|job| job.id).collect::<Vec<_>>();
         assert_eq!(waiting(&jobs), ids);

@@ -72,8 +72,8 @@ fn permitted(site: &Site, name: &FileName, quick: bool) -> Result<Permit, Refuse
         Checked::Right(prospect) => {
             let is_sweep = prospect.is_sweep();
             match prospect.refusal {
-            Some(why) => Err(Refused { status: StatusCode::FORBIDDEN, why }),
-            None => Ok(Permit { variables: site.variables.of_runs(), is_sweep }),
+                Some(why) => Err(Refused { status: StatusCode::FORBIDDEN, why }),
+                None => Ok(Permit { variables: site.variables.of_runs(), is_sweep }),
             }
         }
     }

@@ -8,8 +8,8 @@ use crate::run_page::Extent;
 use crate::site::Site;
 use crate::tokens::Role;
 use crate::{
-    annotation_page, api, assets, checking, comparison_page, downloads, editor, error_page, form, headers, history_page,
-    job_page, library, queue, run_page, runs_page,
+    annotation_page, api, assets, checking, comparison_page, downloads, editor, error_page, form, headers,
+    history_page, job_page, library, queue, run_page, runs_page,
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};

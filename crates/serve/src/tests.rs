@@ -386,7 +386,12 @@ fn every_answer_says_what_a_browser_may_do() {
                 && !answer.text.contains("onclick")
         );
         // Addresses stand in texts alone: nothing is loaded from elsewhere, and nothing leads there.
-        assert!(!answer.text.contains("=\"http") && !answer.text.contains("=\"//"), "{}", answer.text);
+        for attribute in ["src", "href", "action", "formaction"] {
+            for begin in ["http", "//"] {
+                let elsewhere = format!(" {attribute}=\"{begin}");
+                assert!(!answer.text.contains(&elsewhere), "{elsewhere}: {}", answer.text);
+            }
+        }
     }
 }
 
@@ -507,7 +512,11 @@ fn a_name_has_a_history_whose_chart_stands_in_a_sandbox() {
     let history = bench.get("/history?name=%3Cscript%3E3vk1a81x");
     assert_eq!(history.status, StatusCode::OK);
     assert!(history.text.contains("No run of that name has a load line yet."), "{}", history.text);
-    assert!(history.text.contains("/runs/3vk1a81x\"") && !history.text.contains("/runs/3vk1a81y"), "{}", history.text);
+    assert!(
+        history.text.contains("/runs/3vk1a81x\"") && !history.text.contains("/runs/3vk1a81y"),
+        "{}",
+        history.text
+    );
     assert!(!history.text.contains("<script>"), "{}", history.text);
     let report = bench.get("/history/report?name=%3Cscript%3E3vk1a81x");
     let policy = report.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
@@ -746,7 +755,7 @@ fn scenarios_are_written_in_the_folder_alone_and_only_when_they_are_right() {
 fn a_field_changes_its_key_of_the_text_and_the_text_is_shown_in_the_fields() {
     let bench = Bench::new();
     bench.write("secret.txt", "root:x");
-    let text = format!("# Mine.\n{}", SCENARIO.replace("hold: 10s", "hold: 10s  # long"));
+    let text = format!("# Mine.\n{}", SCENARIO.replace("embedded", "embedded  # here"));
     let set =
         |key: &str, value: &str| bench.post("/form/set", &[("text", &*text), ("key", key), ("value", value)]);
     let devices = set("population.devices", "20");
@@ -964,13 +973,26 @@ fn no_combination_of_a_sweep_does_what_a_run_may_not() {
     let own = "name: mine\nplatform: { profile: ./own.yaml }\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
     let many: Vec<String> = (1..=101).map(|devices| devices.to_string()).collect();
     for (text, why) in [
-        (format!("{own}matrix: {{ platform.with.place: [data, /etc/cron.d] }}\n"), "into a command of the profile"),
-        (format!("{SCENARIO}matrix: {{ record.capture.keep: [inside, /tmp/elsewhere] }}\n"), "kept outside the folder"),
-        (format!("{SCENARIO}matrix: {{ population.devices: [{}] }}\n", many.join(", ")), "sweeps 100 at most"),
+        (
+            format!("{own}matrix: {{ platform.with.place: [data, /etc/cron.d] }}\n"),
+            "into a command of the profile",
+        ),
+        (
+            format!("{SCENARIO}matrix: {{ record.capture.keep: [inside, /tmp/elsewhere] }}\n"),
+            "kept outside the folder",
+        ),
+        (
+            format!("{SCENARIO}matrix: {{ population.devices: [{}] }}\n", many.join(", ")),
+            "sweeps 100 at most",
+        ),
     ] {
         bench.write("mine.yaml", &text);
         let started = bench.post("/jobs", &[("scenario", "mine.yaml")]);
-        assert!(started.status == StatusCode::FORBIDDEN && started.text.contains(why), "{why}: {}", started.text);
+        assert!(
+            started.status == StatusCode::FORBIDDEN && started.text.contains(why),
+            "{why}: {}",
+            started.text
+        );
         let saved = bench.post("/scenarios/save", &[("name", "other.yaml"), ("text", &text)]);
         assert_eq!(saved.status, StatusCode::UNPROCESSABLE_ENTITY, "{why}");
     }
@@ -983,16 +1005,23 @@ fn the_api_does_what_its_description_says() {
     let bench = Bench::new();
     bench.store_runs();
     bench.write("mine.yaml", SCENARIO);
-    let [operator, viewer] = [bench.site.tokens.operator(), bench.site.tokens.viewer()].map(|token| format!("Bearer {token}"));
+    let [operator, viewer] =
+        [bench.site.tokens.operator(), bench.site.tokens.viewer()].map(|token| format!("Bearer {token}"));
     let ask = |method: Method, path: &str, who: &str, body: &str| {
-        let headers = [("host", HERE), ("authorization", who), ("content-type", "application/x-www-form-urlencoded")];
+        let headers =
+            [("host", HERE), ("authorization", who), ("content-type", "application/x-www-form-urlencoded")];
         bench.ask(method, path, &headers, body)
     };
-    let json = |answer: &Answer| serde_json::from_str::<serde_json::Value>(&answer.text).unwrap_or_else(|_| panic!("{}", answer.text));
+    let json = |answer: &Answer| {
+        serde_json::from_str::<serde_json::Value>(&answer.text).unwrap_or_else(|_| panic!("{}", answer.text))
+    };
     let started = ask(Method::POST, "/api/jobs", &operator, "scenario=mine.yaml");
     assert_eq!(started.status, StatusCode::CREATED, "{}", started.text);
     let job = json(&started)["job"].as_str().unwrap().to_owned();
-    let waits = json(&ask(Method::POST, "/api/jobs", &operator, "scenario=mine.yaml"))["job"].as_str().unwrap().to_owned();
+    let waits = json(&ask(Method::POST, "/api/jobs", &operator, "scenario=mine.yaml"))["job"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     for operation in &OPERATIONS {
         let path = operation.path.replace("{run}", "3vk1a81x").replace("{job}", &job);
         let (method, body) = match operation.method {
@@ -1013,21 +1042,40 @@ fn the_api_does_what_its_description_says() {
     assert_eq!(document["paths"].as_object().unwrap().len(), 8, "{document}");
     assert_eq!((&get("/api/runs")["all"], &get("/api/runs?text=3vk1a81y")["all"]), (&2.into(), &1.into()));
     assert_eq!(get("/api/runs/3vk1a81x")["verdict"], "failed");
-    assert_eq!((&get("/api/jobs")["going_on"][0]["id"], &get("/api/jobs")["waiting"][0]["ahead"]), (&job.as_str().into(), &1.into()));
+    assert_eq!(
+        (&get("/api/jobs")["going_on"][0]["id"], &get("/api/jobs")["waiting"][0]["ahead"]),
+        (&job.as_str().into(), &1.into())
+    );
     let removed = ask(Method::POST, &format!("/api/jobs/{waits}/remove"), &operator, "");
     assert_eq!(json(&removed)["state"], "not_started", "{}", removed.text);
-    assert_eq!(ask(Method::POST, &format!("/api/jobs/{waits}/remove"), &operator, "").status, StatusCode::CONFLICT);
+    assert_eq!(
+        ask(Method::POST, &format!("/api/jobs/{waits}/remove"), &operator, "").status,
+        StatusCode::CONFLICT
+    );
     assert_eq!(ask(Method::POST, &format!("/api/jobs/{job}/stop"), &operator, "").status, StatusCode::OK);
     let wrong = ask(Method::POST, "/api/check", &operator, &SCENARIO.replace("devices", "device"));
     assert_eq!((&json(&wrong)["right"], &json(&wrong)["findings"][0]["line"]), (&false.into(), &3.into()));
     let right = json(&ask(Method::POST, "/api/check", &operator, SCENARIO));
-    assert_eq!((&right["right"], &right["name"], &right["combinations"]), (&true.into(), &"mine".into(), &1.into()));
-    for (method, path) in [(Method::GET, "/api"), (Method::GET, "/api/x"), (Method::POST, "/api/runs"), (Method::GET, "/api/runs/last"), (Method::GET, "/api/jobs/..%2f")] {
+    assert_eq!(
+        (&right["right"], &right["name"], &right["combinations"]),
+        (&true.into(), &"mine".into(), &1.into())
+    );
+    for (method, path) in [
+        (Method::GET, "/api"),
+        (Method::GET, "/api/x"),
+        (Method::POST, "/api/runs"),
+        (Method::GET, "/api/runs/last"),
+        (Method::GET, "/api/jobs/..%2f"),
+    ] {
         let answer = ask(method, path, &operator, "");
         assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}");
         assert!(json(&answer)["error"].is_string(), "{path}");
     }
-    for (body, status) in [("scenario=../x.yaml", StatusCode::BAD_REQUEST), ("scenario=none.yaml", StatusCode::NOT_FOUND), ("scenario=mine.yaml&turns=0", StatusCode::BAD_REQUEST)] {
+    for (body, status) in [
+        ("scenario=../x.yaml", StatusCode::BAD_REQUEST),
+        ("scenario=none.yaml", StatusCode::NOT_FOUND),
+        ("scenario=mine.yaml&turns=0", StatusCode::BAD_REQUEST),
+    ] {
         assert_eq!(ask(Method::POST, "/api/jobs", &operator, body).status, status, "{body}");
     }
 }

@@ -81,7 +81,8 @@ mod tests {
         };
         assert_eq!(change_points(&step(6, 12), 0.01), [6]);
         assert_eq!(change_points(&step(12, 20), 0.01), [12]);
-        let two: Vec<f64> = step(8, 16).into_iter().chain((0..8).map(|place| 120.0 + f64::from(place % 2))).collect();
+        let two: Vec<f64> =
+            step(8, 16).into_iter().chain((0..8).map(|place| 120.0 + f64::from(place % 2))).collect();
         assert_eq!(change_points(&two, 0.01), [8, 16]);
     }
 

@@ -220,7 +220,8 @@ fn a_scenario_is_set_in_its_form() {
 #[test]
 fn a_sweep_is_run_and_its_runs_are_tagged_deleted_and_restored() {
     let bench = Bench::beside_others();
-    let one = SCENARIO.replace("[50, 100]", "[50]").replace("hold: 30s", "hold: 1s").replace("paged", "swept");
+    let one =
+        SCENARIO.replace("[50, 100]", "[50]").replace("hold: 30s", "hold: 1s").replace("paged", "swept");
     bench.write("swept.yaml", &format!("{one}matrix: {{ population.devices: [2, 3] }}\n"));
     let served = Served::start(&bench, &format!("test sweep {}", std::process::id()));
     let started = served.post("/jobs", "scenario=swept.yaml&turns=1");

@@ -34,7 +34,9 @@ fn chart(runs: &[Past]) -> Chart {
     let begin = runs.iter().filter_map(second).min().unwrap_or_default();
     let day = |run: &Past| Some((second(run)? - begin) as f64 / 86_400.0);
     let points: Vec<(f64, &LoadLine)> = runs.iter().filter_map(|run| Some((day(run)?, &run.line))).collect();
-    let amounts = |(_, line): &(f64, &LoadLine)| [line.amount(), line.most()].into_iter().flatten().collect::<Vec<f64>>();
+    let amounts = |(_, line): &(f64, &LoadLine)| {
+        [line.amount(), line.most()].into_iter().flatten().collect::<Vec<f64>>()
+    };
     let unit = points.first().map_or("", |(_, line)| line.unit());
     let end = points.iter().map(|(day, _)| *day).fold(0.0, f64::max);
     let x = Axis::span("Days since the first run", 0.0, end * 1.02);
@@ -54,9 +56,15 @@ fn chart(runs: &[Past]) -> Chart {
     let panel = Panel::new(x, y)
         .series(known.with(Mark::Intervals { points: of(false), of: bracket }))
         .series(open.with(Mark::Intervals { points: of(true), of: bracket }));
-    let panel = changes(&lines).into_iter().filter_map(|place| points.get(place)).fold(panel, |panel, (day, _)| {
-        panel.upright(Upright { at: *day, label: "changed".into(), value: format!("day {day:.1}"), ink: Ink::Curve(1) })
-    });
+    let panel =
+        changes(&lines).into_iter().filter_map(|place| points.get(place)).fold(panel, |panel, (day, _)| {
+            panel.upright(Upright {
+                at: *day,
+                label: "changed".into(),
+                value: format!("day {day:.1}"),
+                ink: Ink::Curve(1),
+            })
+        });
     let caption = "The load line of each run, and up to which load it may lie. An upright line is where it changed: one history of an \
                    unchanged platform in a hundred has one.";
     Chart::new("chart-history", caption).panel(panel)
@@ -85,7 +93,10 @@ mod tests {
     fn a_history_shows_each_run_and_its_changes() {
         let mut runs: Vec<Past> = (1..=8).map(|day| past(day, 1000.0, Some(2000.0))).collect();
         let quiet = page("a <b>", &runs);
-        assert!(quiet.contains("<svg") && quiet.contains("a &lt;b&gt;") && !quiet.contains(">changed<"), "{quiet}");
+        assert!(
+            quiet.contains("<svg") && quiet.contains("a &lt;b&gt;") && !quiet.contains(">changed<"),
+            "{quiet}"
+        );
         runs.extend((9..=16).map(|day| past(day, 500.0, None)));
         let changed = page("a", &runs);
         assert!(changed.contains(">changed<") && changed.contains(">day 8.0<"), "{changed}");
