@@ -70,18 +70,21 @@ pub async fn answer(site: &Arc<Site>, name: &str, text: &[u8]) -> Answer {
     }
 }
 
+/// The text of a request that has one; why it has none.
+pub fn text_of(body: &[u8]) -> Result<String, (StatusCode, &'static str)> {
+    if body.len() > LARGEST {
+        return Err((StatusCode::PAYLOAD_TOO_LARGE, "The scenario is too large."));
+    }
+    String::from_utf8(body.to_vec()).map_err(|_| (StatusCode::BAD_REQUEST, "The scenario is no UTF-8."))
+}
+
 /// What a check of a text says, or why there is none.
 pub async fn checked(
     site: &Arc<Site>,
     name: &str,
     text: &[u8],
 ) -> Result<Checked, (StatusCode, &'static str)> {
-    if text.len() > LARGEST {
-        return Err((StatusCode::PAYLOAD_TOO_LARGE, "The scenario is too large."));
-    }
-    let Ok(text) = String::from_utf8(text.to_vec()) else {
-        return Err((StatusCode::BAD_REQUEST, "The scenario is no UTF-8."));
-    };
+    let text = text_of(text)?;
     let own = Arc::clone(site);
     let name = FileName::parse(name).map_or_else(|| NAMELESS.to_owned(), |name| name.to_string());
     let checked = site.permits.work(move || check(&own, (&name, &text), false, Look::Text)).await;

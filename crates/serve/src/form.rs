@@ -2,10 +2,10 @@
 //! that key of the text and nothing else; what is written in the text is shown in the fields. Without a script, a button does that.
 
 use crate::answer::{self, Answer, HTML};
+use crate::checking::text_of;
 use crate::editor::{self, Draft};
 use crate::error_page;
 use crate::fields::Fields;
-use crate::folder::LARGEST;
 use crate::profile_choices::{ProfileChoice, ProfileChoices};
 use crate::site::Site;
 use crate::tokens::Role;
@@ -42,7 +42,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub async fn answer(site: &Arc<Site>, text: &[u8]) -> Answer {
     let text = match text_of(text) {
         Ok(text) => text,
-        Err(refused) => return refused,
+        Err(why) => return refused(why),
     };
     let own = Arc::clone(site);
     match site.permits.work(move || shown(&text, &ProfileChoices::of(&own.folder))).await {
@@ -55,8 +55,8 @@ pub async fn answer(site: &Arc<Site>, text: &[u8]) -> Answer {
 pub async fn set(site: &Arc<Site>, asked: &Fields) -> Answer {
     let (text, key, value) =
         (asked.get("text").to_owned(), asked.get("key").to_owned(), asked.get("value").to_owned());
-    if let Err(refused) = text_of(text.as_bytes()) {
-        return refused;
+    if let Err(why) = text_of(text.as_bytes()) {
+        return refused(why);
     }
     match site.permits.work(move || changed(&text, &[(key.as_str(), value.as_str())])).await {
         Ok(Ok(text)) => answer::text(TEXT, text),
@@ -72,8 +72,8 @@ pub async fn set(site: &Arc<Site>, asked: &Fields) -> Answer {
 /// Answers with the editor, in whose text all fields were set that say something else than the text.
 pub async fn fill(site: &Arc<Site>, role: Role, asked: &Fields) -> Answer {
     let text = asked.get("text").replace("\r\n", "\n");
-    if let Err(refused) = text_of(text.as_bytes()) {
-        return refused;
+    if let Err(why) = text_of(text.as_bytes()) {
+        return refused(why);
     }
     let set: Vec<(String, String)> = asked
         .iter()
@@ -99,17 +99,8 @@ fn not_made() -> Answer {
     error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The fields were not read.", "Try again.")
 }
 
-fn text_of(text: &[u8]) -> Result<String, Answer> {
-    if text.len() > LARGEST {
-        return Err(error_page::of(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "The scenario is too large.",
-            "Shorten it.",
-        ));
-    }
-    String::from_utf8(text.to_vec()).map_err(|_| {
-        error_page::of(StatusCode::BAD_REQUEST, "The scenario is no UTF-8.", "Write it as UTF-8.")
-    })
+fn refused((status, what): (StatusCode, &'static str)) -> Answer {
+    error_page::of(status, what, "Change it, and try again.")
 }
 
 /// The text with other values of some fields, or what is wrong. A field that says what the text says changes nothing.
