@@ -23,6 +23,7 @@ pub mod gauges;
 pub mod generator;
 pub mod growth;
 pub mod headroom;
+pub mod history;
 pub mod hysteresis;
 mod inference;
 pub mod laws;

@@ -10,6 +10,7 @@ mod environment;
 mod faults;
 mod gauges;
 mod generator;
+pub mod history;
 mod hysteresis;
 mod latency;
 mod laws;

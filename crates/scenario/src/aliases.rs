@@ -21,6 +21,14 @@ pub(crate) fn present(key: &str) -> String {
     renamed.unwrap_or_else(|| key.to_owned())
 }
 
+/// A key by the name under which it stands in a scenario: an earlier one where that is there and the present one is not.
+pub(crate) fn as_written(root: &Node, key: &str) -> String {
+    let alias =
+        ALIASES.iter().find(|(before, now)| is_within(key, Some(now)) && root.has(before) && !root.has(now));
+    let written = alias.and_then(|(before, now)| Some(format!("{before}{}", key.strip_prefix(now)?)));
+    written.unwrap_or_else(|| key.to_owned())
+}
+
 /// Gives all keys of a scenario their present names. What stands under both is an error.
 pub(crate) fn rename(root: &mut Node, found: &mut Diagnostics) {
     for (before, now) in ALIASES {

@@ -53,17 +53,22 @@ impl Place<'_> {
 
 /// What a schema allows, alternatives flattened, by kind.
 #[derive(Default)]
-struct Allowed<'s> {
-    null: bool,
-    maps: Vec<&'s Map<String, Json>>,
-    lists: Vec<&'s Map<String, Json>>,
-    words: Vec<&'s Json>,
-    scalars: Vec<&'s Map<String, Json>>,
+pub(crate) struct Allowed<'s> {
+    /// Whether nothing is a value.
+    pub null: bool,
+    /// The schemas of maps.
+    pub maps: Vec<&'s Map<String, Json>>,
+    /// The schemas of lists.
+    pub lists: Vec<&'s Map<String, Json>>,
+    /// The words of enumerations.
+    pub words: Vec<&'s Json>,
+    /// The schemas of other single values.
+    pub scalars: Vec<&'s Map<String, Json>>,
 }
 
 impl<'s> Allowed<'s> {
     /// Adds what a schema allows, by itself or through references and alternatives.
-    fn add(&mut self, schema: &'s Json, definitions: &'s Json, depth: usize) {
+    pub fn add(&mut self, schema: &'s Json, definitions: &'s Json, depth: usize) {
         let Some(schema) = schema.as_object().filter(|_| depth <= DEEPEST_SCHEMA) else { return };
         let referenced = schema.get("$ref").and_then(Json::as_str).and_then(|path| path.rsplit('/').next());
         if let Some(definition) = referenced.and_then(|name| definitions.get(name)) {
@@ -318,13 +323,14 @@ fn secret(allowed: &Allowed<'_>, path: &str) -> Option<String> {
 }
 
 /// The words of an enumeration, each once: a number that may also stand in quotes is listed twice in the schema.
-fn words(allowed: &Allowed<'_>) -> Vec<String> {
+pub(crate) fn words(allowed: &Allowed<'_>) -> Vec<String> {
     let mut words: Vec<String> = allowed.words.iter().map(|json| word(json)).collect();
     words.dedup();
     words
 }
 
-fn scalar_name(schema: &Map<String, Json>) -> &'static str {
+/// What a single value of a schema is, with its article.
+pub(crate) fn scalar_name(schema: &Map<String, Json>) -> &'static str {
     let types = schema.get("type");
     let is = |name: &str| match types {
         Some(Json::String(only)) => only == name,

@@ -16,8 +16,10 @@ mod context;
 mod diagnostic;
 mod draft;
 mod duration;
+mod editing;
 mod environment;
 mod facts;
+pub mod fields;
 mod filters;
 mod input_cache;
 mod inputs;
@@ -48,6 +50,7 @@ pub mod yaml;
 
 pub use brought_up::{BroughtUp, LONGEST_OUTPUT, last_object};
 pub use diagnostic::{Diagnostic, Diagnostics};
+pub use editing::{EditError, NewValue, ScenarioText, Setting, SettingKind};
 pub use environment::Environment;
 pub use matrix::{Axis, Matrix, matrix};
 pub use numbers::numbers;

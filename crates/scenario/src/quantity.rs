@@ -68,6 +68,11 @@ pub(crate) fn form(format: &str) -> Option<&'static Form> {
     FORMS.iter().find(|form| form.format == format)
 }
 
+/// How texts of a schema's `format` are written, for people: "a duration, written like `250ms`"; `None` of other formats.
+pub(crate) fn how_written(format: &str) -> Option<String> {
+    form(format).map(|form| format!("{}, {}", form.name, form.how))
+}
+
 /// A quantity in a file: text there, a value here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct AsText<T>(pub T);

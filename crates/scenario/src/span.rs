@@ -106,6 +106,12 @@ impl Span {
         lines(self.text()).nth(self.start.line.saturating_sub(1)).unwrap_or_default()
     }
 
+    /// The bytes that it covers of its text, which begins after a mark of the order of bytes.
+    pub(crate) fn bytes(&self) -> Range<usize> {
+        let start = byte_of(self.text(), self.start);
+        start..byte_of(self.text(), self.end).max(start)
+    }
+
     fn text(&self) -> &str {
         match &*self.origin {
             Origin::File(source) => &source.text,
@@ -119,6 +125,14 @@ impl Span {
         let end = if self.end.line == self.start.line { self.end.column } else { line };
         self.start.column..end.min(line).max(self.start.column)
     }
+}
+
+/// The byte at which a position is; the end of the line or the text where it is beyond.
+fn byte_of(text: &str, position: Position) -> usize {
+    let text = text.trim_start_matches('\u{feff}');
+    let Some(line) = lines(text).nth(position.line.saturating_sub(1)) else { return text.len() };
+    let begin = line.as_ptr() as usize - text.as_ptr() as usize;
+    begin + line.char_indices().nth(position.column).map_or(line.len(), |(byte, _)| byte)
 }
 
 /// Lines as YAML sees them: ended by a line feed, a carriage return, or both.

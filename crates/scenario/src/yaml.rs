@@ -66,7 +66,7 @@ fn scalar(value: &Value) -> String {
 
 /// A text without quotes where no reader can take it for anything else, not even one of YAML 1.1, otherwise in the quotes of
 /// JSON, which YAML understands.
-fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "_-./ ".contains(c);
     let plain = Scalar { text: text.to_owned(), plain: true };
     let is_boolean_of_old =

@@ -36,8 +36,61 @@ function number(numbers, count, wrong) {
   numbers.replaceChildren(...lines);
 }
 
+// Keeps the fields of a scenario and its text in step: a field that is changed changes its key of the text, and no other. `changed` is
+// called when that was done. What is given back shows the text in the fields.
+function fill(settings, text, changed) {
+  const fields = settings.querySelector(".fields");
+  const problem = settings.querySelector(".not-set");
+  let last = Promise.resolve();
+
+  const renew = async () => {
+    const sent = text.value;
+    const headers = { "Content-Type": "text/plain; charset=utf-8" };
+    try {
+      const answer = await fetch("/form", { method: "POST", body: sent, headers });
+      const shown = await answer.text();
+      if (sent !== text.value || !answer.ok) return;
+      const open = new Set(Array.from(fields.querySelectorAll("details"), (one) => one.open && one.dataset.section));
+      const focused = document.activeElement ? document.activeElement.name : "";
+      fields.innerHTML = shown;
+      for (const one of fields.querySelectorAll("details")) one.open = open.has(one.dataset.section);
+      for (const one of fields.querySelectorAll("[data-key]")) if (one.name === focused) one.focus();
+      problem.textContent = "";
+    } catch {
+      // The server is away: the next key asks again.
+    }
+  };
+  const set = async (field) => {
+    const sent = text.value;
+    const body = new URLSearchParams({ text: sent, key: field.dataset.key, value: field.value });
+    try {
+      const answer = await fetch("/form/set", { method: "POST", body });
+      const said = await answer.text();
+      // What was typed into the text meanwhile stays.
+      if (sent !== text.value) return set(field);
+      problem.textContent = answer.ok ? "" : "Not set: " + said;
+      if (!answer.ok) return;
+      text.value = said;
+      changed();
+      if (field.dataset.renew !== undefined) await renew();
+    } catch {
+      problem.textContent = "Not set: no connection to the server.";
+    }
+  };
+
+  // The button is for browsers without this script.
+  settings.querySelector(".fill").hidden = true;
+  settings.addEventListener("submit", (event) => event.preventDefault());
+  // One after the other: each begins with the text that the one before made.
+  fields.addEventListener("change", (event) => {
+    const field = event.target;
+    if (field.dataset.key) last = last.then(() => set(field));
+  });
+  return renew;
+}
+
 // Keeps the numbers beside the text, and what a check says beside both.
-function edit(form, checked) {
+function edit(form, checked, settings) {
   const text = form.querySelector("textarea");
   const numbers = form.querySelector(".numbers");
   const name = form.querySelector("input[name=name]");
@@ -63,14 +116,18 @@ function edit(form, checked) {
       // The server is away: the next key asks again.
     }
   };
+  // What is started is what was saved.
+  const unsaved = () => {
+    if (start) start.hidden = true;
+    renumber();
+  };
+  const renew = settings ? fill(settings, text, () => { unsaved(); check(); }) : () => {};
 
   text.addEventListener("scroll", () => { numbers.scrollTop = text.scrollTop; });
   text.addEventListener("input", () => {
-    // What is started is what was saved.
-    if (start) start.hidden = true;
-    renumber();
+    unsaved();
     clearTimeout(waiting);
-    waiting = setTimeout(check, PAUSE);
+    waiting = setTimeout(() => Promise.all([check(), renew()]), PAUSE);
   });
   renumber();
 }
@@ -78,4 +135,4 @@ function edit(form, checked) {
 const live = document.querySelector("[data-events]");
 if (live) follow(live, document.querySelector(".lost"));
 const editor = document.querySelector("form.editor");
-if (editor) edit(editor, document.querySelector(".checked"));
+if (editor) edit(editor, document.querySelector(".checked"), document.querySelector("form.settings"));

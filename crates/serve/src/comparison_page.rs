@@ -32,7 +32,7 @@ fn refused() -> Answer {
 }
 
 /// Answers with the comparison.
-pub fn compare(role: Role, query: &Fields) -> Answer {
+pub fn compare(site: &Site, role: Role, query: &Fields) -> Answer {
     let Some(runs) = runs_of(query) else { return refused() };
     let names: Vec<String> = runs.iter().map(ToString::to_string).collect();
     let address = format!("/compare/report?run={}", names.join("&run="));
@@ -48,7 +48,7 @@ pub fn compare(role: Role, query: &Fields) -> Answer {
         }
         iframe.report title="Comparison" src=(address) sandbox="allow-scripts allow-downloads" {}
     };
-    page("Comparison", Place::Runs, role, &body)
+    page(site, "Comparison", Place::Runs, role, &body)
 }
 
 /// Answers with the page that `plimsoll compare --html` writes, as a document that reaches nothing else.

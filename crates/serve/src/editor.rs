@@ -7,7 +7,10 @@ use crate::error_page;
 use crate::examples::example;
 use crate::fields::Fields;
 use crate::folder::FileName;
+use crate::form;
 use crate::page::{Place, page};
+use crate::profile_choices::ProfileChoices;
+use crate::queue::MOST_TURNS;
 use crate::site::Site;
 use crate::tokens::Role;
 use hyper::StatusCode;
@@ -20,13 +23,15 @@ use std::sync::Arc;
 const BEGIN: &str = "name: mine\nplatform: embedded\npopulation: { devices: 100, subscribers: 1 }\nload:\n  levels: { from: 100, to: 500, step: 100 }\n  hold: 10s\n";
 
 /// What the editor shows.
-struct Draft<'a> {
-    name: &'a str,
-    text: &'a str,
+pub struct Draft {
+    /// The name of its file.
+    pub name: String,
+    /// The scenario.
+    pub text: String,
     /// The fingerprint of what its file holds; `None` without a file.
-    before: Option<&'a str>,
-    /// What was wrong with saving it.
-    problem: Option<String>,
+    pub before: Option<String>,
+    /// What was not done, and why.
+    pub problem: Option<String>,
 }
 
 const OPERATORS: &str = "Scenarios are shown to operators alone: they may hold passwords.";
@@ -58,7 +63,7 @@ pub async fn new(site: &Arc<Site>, role: Role, example_name: &str) -> Answer {
         (_, Some(example)) => (format!("{}.yaml", example.name), example.text.to_owned()),
         (_, None) => return error_page::not_found("There is no such example."),
     };
-    shown(site, role, StatusCode::OK, name, text, None, None).await
+    shown(site, role, StatusCode::OK, Draft { name, text, before: None, problem: None }).await
 }
 
 /// Answers with a scenario of the folder.
@@ -77,7 +82,8 @@ pub async fn edit(site: &Arc<Site>, role: Role, file: &str) -> Answer {
             if text.contains(|one: char| is_harmful(one) && !matches!(one, '\n' | '\t')) {
                 return unshowable();
             }
-            shown(site, role, StatusCode::OK, name.to_string(), text, before, None).await
+            shown(site, role, StatusCode::OK, Draft { name: name.to_string(), text, before, problem: None })
+                .await
         }
         Ok(Err(error)) => {
             error_page::of(StatusCode::NOT_FOUND, "The scenario cannot be read.", &error.to_string())
@@ -96,17 +102,9 @@ pub async fn save(site: &Arc<Site>, role: Role, written: &Fields) -> Answer {
     let before = Some(written.get("before").to_owned()).filter(|before| !before.is_empty());
     let Some(name) = FileName::parse(written.get("name")) else {
         let problem =
-            "a name has letters, digits, dots, hyphens and underscores, and ends in .yaml".to_owned();
-        return shown(
-            site,
-            role,
-            StatusCode::BAD_REQUEST,
-            written.get("name").to_owned(),
-            text,
-            before,
-            Some(problem),
-        )
-        .await;
+            not_saved("a name has letters, digits, dots, hyphens and underscores, and ends in .yaml");
+        let draft = Draft { name: written.get("name").to_owned(), text, before, problem: Some(problem) };
+        return shown(site, role, StatusCode::BAD_REQUEST, draft).await;
     };
     let own = Arc::clone(site);
     let (file, content, known) = (name.clone(), text.clone(), before.clone());
@@ -121,7 +119,8 @@ pub async fn save(site: &Arc<Site>, role: Role, written: &Fields) -> Answer {
         Ok(None) => answer::redirect(&format!("/scenarios/edit/{name}")),
         Ok(Some(problem)) => {
             let status = StatusCode::UNPROCESSABLE_ENTITY;
-            shown(site, role, status, name.to_string(), text, before, Some(problem)).await
+            let draft = Draft { name: name.to_string(), text, before, problem: Some(not_saved(&problem)) };
+            shown(site, role, status, draft).await
         }
         Err(_) => {
             error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not saved.", "Try again.")
@@ -129,26 +128,22 @@ pub async fn save(site: &Arc<Site>, role: Role, written: &Fields) -> Answer {
     }
 }
 
-/// The editor, with what a check says of the text.
-async fn shown(
-    site: &Arc<Site>,
-    role: Role,
-    status: StatusCode,
-    name: String,
-    text: String,
-    before: Option<String>,
-    problem: Option<String>,
-) -> Answer {
+fn not_saved(why: &str) -> String {
+    format!("Not saved: {why}.")
+}
+
+/// The editor, with what a check says of the text, and the fields of its settings.
+pub async fn shown(site: &Arc<Site>, role: Role, status: StatusCode, draft: Draft) -> Answer {
     let own = Arc::clone(site);
-    let title = name.clone();
+    let title = draft.name.clone();
     let body = site.permits.work(move || {
-        let checked = check(&own, (&name, &text), false, Look::Host);
-        let draft = Draft { name: &name, text: &text, before: before.as_deref(), problem };
-        body(&draft, &checked)
+        let checked = check(&own, (&draft.name, &draft.text), false, Look::Host);
+        let fields = form::shown(&draft.text, &ProfileChoices::of(&own.folder));
+        body(&draft, &checked, &fields)
     });
     match body.await {
         Ok(body) => {
-            let mut answer = page(&title, Place::Scenarios, role, &body);
+            let mut answer = page(site, &title, Place::Scenarios, role, &body);
             *answer.status_mut() = status;
             answer
         }
@@ -158,29 +153,32 @@ async fn shown(
     }
 }
 
-fn body(draft: &Draft<'_>, checked: &Checked) -> Markup {
+fn body(draft: &Draft, checked: &Checked, fields: &Markup) -> Markup {
     let lines = draft.text.lines().count().max(1);
     let numbers: String = (1..=lines).map(|number| format!("{number}\n")).collect();
-    let is_saved = draft.before == Some(fingerprint(draft.text).as_str());
+    let is_saved = draft.before.as_deref() == Some(fingerprint(&draft.text).as_str());
     let may_start = is_saved && matches!(checked, Checked::Right(found) if found.refusal.is_none());
+    let is_sweep = matches!(checked, Checked::Right(found) if found.is_sweep());
+    let before = draft.before.as_deref().unwrap_or_default();
     html! {
         h1 { (draft.name) }
-        @if let Some(problem) = &draft.problem { p.problem role="alert" { "Not saved: " (problem) "." } }
+        @if let Some(problem) = &draft.problem { p.problem role="alert" { (problem) } }
         div.editing {
+            (settings(draft, before, fields))
             form.editor action="/scenarios/save" method="post" {
                 p.buttons {
                     label { "File" input name="name" value=(draft.name) required maxlength="100" spellcheck="false"; }
                     button { "Check and save" }
                 }
-                input type="hidden" name="before" value=(draft.before.unwrap_or_default());
+                input type="hidden" name="before" value=(before);
                 div.text {
                     pre.numbers aria-hidden="true" { (numbers) }
                     // A browser takes away the first end of a line.
                     textarea name="text" aria-label="Scenario" spellcheck="false" autocomplete="off" wrap="off" { "\n" (draft.text) }
                 }
             }
-            div {
-                @if may_start { (start(draft.name)) }
+            div.outlook {
+                @if may_start { (start(&draft.name, is_sweep)) }
                 @else { p.note { "Save it to start it." } }
                 div.checked aria-live="polite" { (checked.shown()) }
             }
@@ -188,12 +186,32 @@ fn body(draft: &Draft<'_>, checked: &Checked) -> Markup {
     }
 }
 
-/// The button that starts the run of a file.
-fn start(name: &str) -> Markup {
+/// The fields of the settings. The button is for browsers without a script; it sends the text as it was shown along.
+fn settings(draft: &Draft, before: &str, fields: &Markup) -> Markup {
+    html! {
+        form.settings action="/scenarios/fill" method="post" {
+            p.buttons {
+                strong { "Settings" }
+                button.fill { "Set them in the text" }
+            }
+            p.not-set role="status" {}
+            input type="hidden" name="name" value=(draft.name);
+            input type="hidden" name="before" value=(before);
+            textarea name="text" hidden aria-label="Scenario as it was shown" { "\n" (draft.text) }
+            div.fields { (fields) }
+        }
+    }
+}
+
+/// The button that starts the run or the sweep of a file.
+fn start(name: &str, is_sweep: bool) -> Markup {
     html! {
         form.start action="/jobs" method="post" {
             input type="hidden" name="scenario" value=(name);
-            button.primary { "Start the run" }
+            button.primary { @if is_sweep { "Start the sweep" } @else { "Start the run" } }
+            @if is_sweep {
+                label { "Each combination is run" input name="turns" type="number" min="1" max=(MOST_TURNS) value="1"; "times" }
+            }
             label { input type="checkbox" name="quick" value="true"; "in its quick form" }
         }
     }

@@ -15,6 +15,11 @@ impl Fields {
         self.all(name).next().unwrap_or_default()
     }
 
+    /// All of them, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// All values of that name.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.as_str())

@@ -2,6 +2,8 @@
 //! (openat2(2), RESOLVE_BENEATH), so neither `..` nor a link leads out of it.
 
 use plimsoll_runner::resume::fingerprint;
+use plimsoll_scenario::profile::Profile;
+use plimsoll_scenario::{SourceFile, read_profile};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, openat2, renameat_with, unlinkat};
 use rustix::io::Errno;
 use std::fmt;
@@ -22,6 +24,8 @@ pub const LARGEST: usize = 1024 * 1024;
 const LARGEST_NAMED: u64 = 64;
 /// Most scenarios that are listed.
 const MOST: usize = 1000;
+/// Most profiles that are listed.
+const MOST_PROFILES: usize = 100;
 /// Longest name of a file.
 const LONGEST_NAME: usize = 100;
 
@@ -148,6 +152,20 @@ impl Folder {
         Ok(names.into_iter().filter_map(scenario).take(MOST).collect())
     }
 
+    /// The platform profiles, by name. A file that is none is left out.
+    pub fn profiles(&self) -> Vec<(FileName, Profile)> {
+        let entries = fs::read_dir(&self.root).into_iter().flatten();
+        let mut names: Vec<FileName> =
+            entries.filter_map(|entry| FileName::parse(entry.ok()?.file_name().to_str()?)).collect();
+        names.sort();
+        let profile = |name: FileName| {
+            let text = self.read(&name).ok().filter(|text| is_profile(text))?;
+            let source = SourceFile { name: name.to_string(), text };
+            Some((name, read_profile(source, &|path| self.named(path)).ok()?))
+        };
+        names.into_iter().filter_map(profile).take(MOST_PROFILES).collect()
+    }
+
     /// The text of a scenario.
     ///
     /// # Errors
@@ -231,6 +249,11 @@ fn text_of(file: File, most: u64) -> io::Result<String> {
 /// Whether a YAML file is a scenario: other files in the folder may be profiles or somebody else's.
 fn is_scenario(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("platform:") || line.starts_with("populations:"))
+}
+
+/// Whether a YAML file may be a platform profile.
+fn is_profile(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("components:"))
 }
 
 /// What a scenario says of itself: its description, else the first sentence of the comment at its beginning.

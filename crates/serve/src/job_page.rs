@@ -1,12 +1,11 @@
 //! A run that was started: what it does now, the button that stops it, and where its result is.
 
-use crate::answer::{self, Answer};
-use crate::checking::{Checked, Look, check};
+use crate::answer::{self, Answer, HTML};
 use crate::error_page;
-use crate::fields::Fields;
-use crate::folder::FileName;
-use crate::jobs::{Job, JobId, StartError, StopError};
+use crate::headers;
+use crate::jobs::{Job, JobId, StopError};
 use crate::page::{Place, chip, moment, page};
+use crate::queue::{removal, sentence};
 use crate::site::Site;
 use crate::tokens::Role;
 use crate::watching;
@@ -17,52 +16,6 @@ use plimsoll_runner::live::{LevelNow, Now};
 use std::sync::Arc;
 
 const NO_JOB: &str = "There is no run of that id that was started from this page.";
-
-/// Starts the run of a scenario of the folder.
-pub async fn start(site: &Arc<Site>, asked: &Fields) -> Answer {
-    let Some(name) = FileName::parse(asked.get("scenario")) else {
-        return error_page::of(
-            StatusCode::BAD_REQUEST,
-            "There is no such scenario.",
-            "Choose one of the list.",
-        );
-    };
-    let own = Arc::clone(site);
-    let quick = asked.get("quick") == "true";
-    let started = site.permits.work(move || begin(&own, &name, quick));
-    match started.await {
-        Ok(Ok(id)) => answer::redirect(&format!("/jobs/{id}")),
-        Ok(Err(refused)) => error_page::of(refused.status, "The run was not started.", &refused.why),
-        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The run was not started.", "Try again."),
-    }
-}
-
-/// Why a run was not started.
-struct Refused {
-    status: StatusCode,
-    why: String,
-}
-
-fn begin(site: &Site, name: &FileName, quick: bool) -> Result<JobId, Refused> {
-    let refused = |status, why: String| Refused { status, why: capitalised(&why) + "." };
-    let text =
-        site.folder.read(name).map_err(|error| refused(StatusCode::NOT_FOUND, format!("{name}: {error}")))?;
-    match check(site, (name.as_str(), &text), quick, Look::Text) {
-        Checked::Wrong(found) => {
-            let first = found.first().map(|finding| finding.text.as_str()).unwrap_or_default();
-            Err(Refused { status: StatusCode::UNPROCESSABLE_ENTITY, why: first.to_owned() })
-        }
-        Checked::Right(prospect) => match prospect.refusal {
-            Some(why) => Err(refused(StatusCode::FORBIDDEN, why)),
-            None => site.jobs.start(name, quick, site.variables.of_runs()).map_err(|error| match error {
-                StartError::GoesOn(_) | StartError::Lock(_) => {
-                    refused(StatusCode::CONFLICT, error.to_string())
-                }
-                StartError::Io(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-            }),
-        },
-    }
-}
 
 /// Asks a run to stop.
 pub async fn stop(site: &Arc<Site>, job: &str) -> Answer {
@@ -94,8 +47,19 @@ async fn read(site: &Arc<Site>, job: &str) -> Result<Job, Answer> {
 /// Answers with what a run does now.
 pub async fn job(site: &Arc<Site>, role: Role, job: &str) -> Answer {
     match read(site, job).await {
-        Ok(job) => page(&format!("Run of {}", job.scenario), Place::Runs, role, &body(&job, role)),
+        Ok(job) => page(site, &format!("Run of {}", job.scenario), Place::Runs, role, &body(&job, role)),
         Err(refused) => refused,
+    }
+}
+
+/// Answers with the report of a sweep, as a document that reaches nothing else.
+pub async fn report(site: &Arc<Site>, job: &str) -> Answer {
+    let Some(id) = JobId::parse(job) else { return error_page::not_found(NO_JOB) };
+    let own = Arc::clone(site);
+    match site.permits.work(move || own.jobs.report(&id)).await {
+        Ok(Some(text)) => headers::sandbox(answer::text(HTML, text)),
+        Ok(None) => error_page::not_found("The sweep has no report."),
+        Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The report was not read.", "Try again."),
     }
 }
 
@@ -114,7 +78,12 @@ pub async fn events(site: &Arc<Site>, job: &str) -> Answer {
 fn body(job: &Job, role: Role) -> Markup {
     let events = format!("/jobs/{}/events", job.id);
     html! {
-        p.eyebrow { span.scenario { (job.scenario) } " started " (moment(&job.started)) }
+        p.eyebrow {
+            span.scenario { (job.scenario) } @if job.quick { " in its quick form" }
+            @if job.waits.is_some() { " asked for " } @else { " started " } (moment(&job.started))
+            @if job.is_sweep { ", a sweep of " (job.turns) @if job.turns == 1 { " turn" } @else { " turns" } }
+        }
+        @if job.waits.is_some() && role == Role::Operator { (removal(job)) }
         @if job.goes_on && role == Role::Operator {
             form.stop action={ "/jobs/" (job.id) "/stop" } method="post" {
                 button { "Stop the run" }
@@ -122,7 +91,7 @@ fn body(job: &Job, role: Role) -> Markup {
             }
         }
         // The script fills this again and again; nothing in it can have the focus.
-        div.live data-events=[job.goes_on.then_some(events)] { (shown(job)) }
+        div.live data-events=[(!job.is_over()).then_some(events)] { (shown(job)) }
         p.lost role="status" {}
     }
 }
@@ -133,6 +102,7 @@ pub fn shown(job: &Job) -> Markup {
     let now = job.now.as_ref().unwrap_or(&none);
     html! {
         h1 { (headline(job, now)) }
+        @if let Some(why) = &job.not_started { pre.finding { (sentence(why)) } }
         @if let Some(level) = &now.level { (of_level(level)) }
         @if let Some([ready, wanted]) = now.connected {
             p { (count(ready as f64)) " of " (count(wanted as f64)) " clients are connected." }
@@ -149,9 +119,16 @@ pub fn shown(job: &Job) -> Markup {
 
 fn headline(job: &Job, now: &Now) -> Markup {
     html! {
-        @if !job.goes_on {
-            "The run has ended"
-            @if !now.run.is_empty() { ": " a href={ "/runs/" (now.run) } { "its result" } }
+        @if let Some(ahead) = job.waits {
+            @if ahead == 0 { "The run waits until the host is free" }
+            @else if ahead == 1 { "The run waits: one is before it" }
+            @else { "The run waits: " (ahead) " are before it" }
+        } @else if job.not_started.is_some() {
+            "The run was not started"
+        } @else if !job.goes_on {
+            @if job.is_sweep { "The sweep has ended" } @else { "The run has ended" }
+            @if job.has_report { ": " a href={ "/jobs/" (job.id) "/report" } { "its result" } }
+            @else if !now.run.is_empty() { ": " a href={ "/runs/" (now.run) } { "its result" } }
             @else if let Some(code) = job.exit { " without a result (exit code " (code) ")" }
         } @else if let Some(level) = &now.level {
             "Level " (level.number) @if let Some(of) = level.of { " of " (of) } ": " (level.load)
@@ -273,6 +250,12 @@ mod tests {
         Job {
             id: JobId::parse("0123456789abcdef").unwrap(),
             scenario: "a.yaml".into(),
+            quick: false,
+            turns: 1,
+            is_sweep: false,
+            has_report: false,
+            waits: None,
+            not_started: None,
             started: "2026-11-30T11:00:00Z".into(),
             goes_on,
             now,
@@ -333,10 +316,21 @@ mod tests {
         let now = Now { run: "3vk1a81x".into(), ..Now::default() };
         let ended = shown(&job(false, Some(now))).into_string();
         assert!(ended.contains("href=\"/runs/3vk1a81x\""), "{ended}");
+        let sweep = Job { is_sweep: true, has_report: true, ..job(false, None) };
+        let swept = shown(&sweep).into_string();
+        assert!(swept.contains("The sweep has ended") && swept.contains("/report\""), "{swept}");
         let begun = shown(&job(true, None)).into_string();
         assert!(begun.contains("The run begins"), "{begun}");
         let viewer = body(&job(true, None), Role::Viewer).into_string();
         assert!(!viewer.contains("Stop the run") && viewer.contains("data-events"), "{viewer}");
         assert!(body(&job(true, None), Role::Operator).into_string().contains("Stop the run"));
+        let waits = Job { waits: Some(2), goes_on: false, ..job(false, None) };
+        let shown = body(&waits, Role::Operator).into_string();
+        assert!(shown.contains("2 are before it") && shown.contains("data-events"), "{shown}");
+        assert!(shown.contains("/remove") && !shown.contains("Stop the run"), "{shown}");
+        assert!(!body(&waits, Role::Viewer).into_string().contains("/remove"));
+        let refused = Job { not_started: Some("<b> is wrong".into()), ..job(false, None) };
+        let shown = body(&refused, Role::Viewer).into_string();
+        assert!(shown.contains("was not started") && shown.contains("&lt;b&gt; is wrong."), "{shown}");
     }
 }

@@ -1,10 +1,13 @@
-//! Runs that were started from the page. Each is a process of its own: `plimsoll run` in a session of its own, which goes on when the
-//! server ends. All that is known of it stands in a folder for it, so another server finds it again.
+//! Runs that were asked for on the page. Each waits in a queue until its turn has come. Then it is a process of its own: `plimsoll run` in a
+//! session of its own, which goes on when the server ends. All that is known of it stands in a folder for it, so another server finds it
+//! again, also one that waits.
 //!
 //! | file | who writes it | what it holds |
 //! |---|---|---|
 //! | `job.json` | the server | the scenario, and the process with its boot, number and begin |
+//! | `claimed` | the server that takes it out of the queue | nothing; only one server makes it |
 //! | `now.json` | the run | what it does now (`run --now`) |
+//! | `report.html` | a sweep | its report |
 //! | `output.txt` | the run | what it prints |
 //! | `exit` | the server that started it | its exit code, if that server lived so long |
 
@@ -16,6 +19,7 @@ use plimsoll_runner::host_lock::{HostLock, LockError, VARIABLE};
 use plimsoll_runner::live::Now;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -23,18 +27,27 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The folder of all jobs, in the private one.
 const FOLDER: &str = "jobs";
 const JOB: &str = "job.json";
+const CLAIMED: &str = "claimed";
+const REPORT: &str = "report.html";
 const NOW: &str = "now.json";
 const OUTPUT: &str = "output.txt";
 const EXIT: &str = "exit";
 /// Jobs that are kept; what they measured is in the run store.
 const MOST_KEPT: usize = 100;
+/// Jobs that wait at once.
+const MOST_WAITING: usize = 20;
+/// Why a job did not start that somebody removed.
+const REMOVED: &str = "it was removed from the queue";
 /// Bytes of a file that are read.
 const MOST_READ: u64 = 4 << 20;
+/// Bytes of a sweep's report.
+const MOST_OF_REPORT: u64 = 32 << 20;
 /// Bytes of the end of what a run has printed that are shown.
 const SHOWN_OUTPUT: u64 = 8 * 1024;
 
@@ -60,15 +73,27 @@ impl fmt::Display for JobId {
     }
 }
 
-/// A run that was started.
+/// A run that was asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Its id.
     pub id: JobId,
     /// The file of its scenario.
     pub scenario: String,
-    /// When it was started, RFC 3339.
+    /// Whether it is the scenario's quick form.
+    pub quick: bool,
+    /// How often each combination is run, where it is a sweep.
+    pub turns: u32,
+    /// Whether it was started as a sweep.
+    pub is_sweep: bool,
+    /// Whether its sweep has a report.
+    pub has_report: bool,
+    /// When it was asked for, and once it is started, when that was; RFC 3339.
     pub started: String,
+    /// How many go before it, where it waits for its turn.
+    pub waits: Option<usize>,
+    /// Why it was not started, where its turn has come and it was not.
+    pub not_started: Option<String>,
     /// Whether its process runs.
     pub goes_on: bool,
     /// What it said of itself last; `None` before it has said anything.
@@ -79,27 +104,69 @@ pub struct Job {
     pub output: String,
 }
 
-/// What is kept of a job.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    scenario: String,
-    started: String,
-    process: Option<String>,
+impl Job {
+    /// Whether nothing will change any more.
+    pub fn is_over(&self) -> bool {
+        !self.goes_on && self.waits.is_none()
+    }
 }
 
-/// Why a run was not started.
+/// The runs that go on or wait.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AtWork {
+    /// Those that go on, the newest first.
+    pub going_on: Vec<Job>,
+    /// Those that wait, the next one first.
+    pub waiting: Vec<Job>,
+}
+
+/// What is kept of a job.
+#[derive(Clone, Serialize, Deserialize)]
+struct Kept {
+    scenario: String,
+    #[serde(default)]
+    quick: bool,
+    #[serde(default)]
+    turns: u32,
+    #[serde(default)]
+    is_sweep: bool,
+    started: String,
+    process: Option<String>,
+    /// Whether it was not yet taken out of the queue.
+    #[serde(default)]
+    waits: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_started: Option<String>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish<'a> {
+    /// The file of a scenario.
+    pub scenario: &'a FileName,
+    /// Whether it is its quick form.
+    pub quick: bool,
+    /// How often each combination is run, where it is a sweep.
+    pub turns: u32,
+}
+
+/// How a run is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// The environment variables that it has, and no others.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Whether it is a sweep.
+    pub is_sweep: bool,
+}
+
+/// Why a run was not entered into the queue.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Another run goes on.
-    #[error(
-        "a run of {0} goes on, and two runs on one host would measure each other: wait until it ends, or stop it"
-    )]
-    GoesOn(String),
-    /// Another run has the lock of this host.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// The process cannot be started.
-    #[error("the run cannot be started: {0}")]
+pub enum QueueError {
+    /// Too many wait.
+    #[error("{MOST_WAITING} runs wait already: remove one, or wait until one ends")]
+    Full,
+    /// Its folder cannot be written.
+    #[error("the run cannot be kept: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -123,45 +190,152 @@ pub struct Jobs {
     folder: PathBuf,
     /// The name of the lock of this host, which runs inherit.
     pub lock: String,
-    /// Held while one is started.
-    starting: Mutex<()>,
+    /// Held while the queue changes.
+    queue: Mutex<()>,
+    /// Whether one may wait; without one, nobody looks for it.
+    may_wait: AtomicBool,
+    /// Those of which it is known that they have ended.
+    ended: Mutex<HashSet<JobId>>,
 }
 
 impl Jobs {
     /// Those of a page whose private folder that is.
     pub fn new(program: PathBuf, store: PathBuf, scenarios: PathBuf, private: &Path) -> Jobs {
         let lock = std::env::var(VARIABLE).unwrap_or_default();
-        Jobs { program, store, scenarios, folder: private.join(FOLDER), lock, starting: Mutex::default() }
+        Jobs {
+            program,
+            store,
+            scenarios,
+            folder: private.join(FOLDER),
+            lock,
+            queue: Mutex::default(),
+            may_wait: AtomicBool::new(true),
+            ended: Mutex::default(),
+        }
     }
 
-    /// Starts the run of a scenario of the folder, with those environment variables and no others.
+    /// Enters the run of a scenario of the folder into the queue.
     ///
     /// # Errors
-    /// Another run goes on on this host, or the process cannot be started.
-    pub fn start(
-        &self,
-        scenario: &FileName,
-        quick: bool,
-        variables: Vec<(OsString, OsString)>,
-    ) -> Result<JobId, StartError> {
-        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(other) = self.going_on().into_iter().next() {
-            return Err(StartError::GoesOn(other.scenario));
+    /// Too many wait, or nothing can be written.
+    pub fn enqueue(&self, wish: Wish<'_>) -> Result<JobId, QueueError> {
+        let _queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.at_work().waiting.len() >= MOST_WAITING {
+            return Err(QueueError::Full);
         }
-        // The run takes the lock itself; that it would fail is better said now.
-        drop(HostLock::take(&self.lock)?);
         self.forget_the_oldest();
         let id = JobId::fresh()?;
-        let place = self.folder.join(&id.0);
-        DirBuilder::new().mode(0o700).recursive(true).create(&place)?;
-        let mut kept =
-            Kept { scenario: scenario.to_string(), started: Timestamp::now().to_string(), process: None };
+        DirBuilder::new().mode(0o700).recursive(true).create(self.place(&id))?;
+        let kept = Kept {
+            scenario: wish.scenario.to_string(),
+            quick: wish.quick,
+            turns: wish.turns,
+            is_sweep: false,
+            started: Timestamp::now().to_string(),
+            process: None,
+            waits: true,
+            not_started: None,
+        };
+        write(&self.place(&id).join(JOB), &kept)?;
+        self.may_wait.store(true, Ordering::Release);
+        Ok(id)
+    }
+
+    /// Starts the run whose turn has come: the first that waits, if no other one measures on this host. `permitted` says how, or why not.
+    pub fn start_next(&self, permitted: impl FnOnce(&Job) -> Result<Permit, String>) {
+        let _queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(job) = self.next() else { return };
+        // Another server of this folder may have had the same idea.
+        if !self.claim(&job.id) {
+            return;
+        }
+        let started = permitted(&job).and_then(|permit| {
+            self.start(&job, permit).map_err(|error| format!("the run cannot be started: {error}"))
+        });
+        if let Err(why) = started {
+            self.give_up(&job.id, why);
+        }
+    }
+
+    /// Takes a run out of the queue.
+    ///
+    /// # Errors
+    /// It does not wait, or not any more.
+    pub fn remove(&self, id: &JobId) -> Result<(), StopError> {
+        let waits = self.kept(id).is_some_and(|kept| kept.waits);
+        if !waits || !self.claim(id) {
+            return Err(StopError::Ended);
+        }
+        self.give_up(id, REMOVED.to_owned());
+        Ok(())
+    }
+
+    /// Whether nothing goes on or waits, here or elsewhere on this host.
+    pub fn is_idle(&self) -> bool {
+        self.at_work() == AtWork::default() && HostLock::take(&self.lock).is_ok()
+    }
+
+    /// Whether one may wait for its turn.
+    pub fn may_wait(&self) -> bool {
+        self.may_wait.load(Ordering::Acquire)
+    }
+
+    /// The first that waits, where the host is free.
+    fn next(&self) -> Option<Job> {
+        let AtWork { going_on, waiting } = self.at_work();
+        let Some(next) = waiting.into_iter().next() else {
+            // Who enters one holds the same lock.
+            self.may_wait.store(false, Ordering::Release);
+            return None;
+        };
+        // What else is wrong with the lock, the run says itself.
+        let is_free = going_on.is_empty() && !matches!(HostLock::take(&self.lock), Err(LockError::Held));
+        is_free.then_some(next)
+    }
+
+    /// Takes a job out of the queue; `false` where somebody else has done so.
+    fn claim(&self, id: &JobId) -> bool {
+        let path = self.place(id).join(CLAIMED);
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).is_ok()
+    }
+
+    fn give_up(&self, id: &JobId, why: String) {
+        if let Some(kept) = self.kept(id) {
+            // Without it, the page says that the run has ended without a result, which is true as well.
+            let _ = write(&self.place(id).join(JOB), &Kept { waits: false, not_started: Some(why), ..kept });
+        }
+    }
+
+    /// Starts the process of a job.
+    fn start(&self, job: &Job, permit: Permit) -> io::Result<()> {
+        let place = self.place(&job.id);
+        let mut kept = Kept {
+            scenario: job.scenario.clone(),
+            quick: job.quick,
+            turns: job.turns,
+            is_sweep: permit.is_sweep,
+            started: Timestamp::now().to_string(),
+            process: None,
+            waits: false,
+            not_started: None,
+        };
         write(&place.join(JOB), &kept)?;
         let output = private(&place.join(OUTPUT))?;
         let mut command = Command::new(&self.program);
-        command.args(["run", scenario.as_str(), "--no-report", "--exclusive", "--detach", "--store"]);
-        command.arg(&self.store).arg("--now").arg(place.join(NOW)).args(quick.then_some("--quick"));
-        command.current_dir(&self.scenarios).env_clear().envs(variables);
+        match permit.is_sweep {
+            true => {
+                command.args(["sweep", &job.scenario, "--repeat", &job.turns.max(1).to_string(), "--report"]);
+                command.arg(place.join(REPORT))
+            }
+            false => command.args(["run", &job.scenario, "--no-report"]),
+        };
+        command
+            .args(["--exclusive", "--detach", "--store"])
+            .arg(&self.store)
+            .arg("--now")
+            .arg(place.join(NOW))
+            .args(job.quick.then_some("--quick"));
+        command.current_dir(&self.scenarios).env_clear().envs(permit.variables);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let mut child = command.spawn()?;
         kept.process = identity_of(child.id());
@@ -171,7 +345,7 @@ impl Jobs {
             let code = child.wait().ok().and_then(|status| status.code());
             let _ = code.map(|code| private(&place.join(EXIT)).and_then(|mut file| write!(file, "{code}")));
         })?;
-        Ok(id)
+        Ok(())
     }
 
     /// Asks a run to stop, as Ctrl-C does. A second time, it ends at once.
@@ -191,15 +365,70 @@ impl Jobs {
 
     /// A job; `None` where there is none.
     pub fn job(&self, id: &JobId) -> Option<Job> {
-        let place = self.folder.join(&id.0);
-        let kept: Kept = read(&place.join(JOB))?;
+        let job = self.read(id)?;
+        match job.waits {
+            // Its place in the queue depends on the others.
+            Some(_) => self.at_work().waiting.into_iter().find(|waiting| waiting.id == *id).or(Some(job)),
+            None => Some(job),
+        }
+    }
+
+    /// The report of a sweep; `None` where there is none.
+    pub fn report(&self, id: &JobId) -> Option<String> {
+        let mut text = String::new();
+        let file = File::open(self.place(id).join(REPORT)).ok()?;
+        file.take(MOST_OF_REPORT).read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    /// Those that go on or wait.
+    pub fn at_work(&self) -> AtWork {
+        let mut at_work = AtWork::default();
+        for id in self.ids().into_iter().rev() {
+            if self.known_ended().contains(&id) {
+                continue;
+            }
+            let Some(job) = self.read(&id) else { continue };
+            match job.waits {
+                Some(_) => at_work.waiting.push(job),
+                None if job.goes_on => at_work.going_on.push(job),
+                // One that is just being started has no process yet.
+                None if job.not_started.is_some() || self.process(&id).is_some() => {
+                    self.known_ended().insert(id);
+                }
+                None => {}
+            }
+        }
+        at_work.waiting.sort_by_key(|job| job.started.parse::<Timestamp>().ok());
+        let ahead = at_work.going_on.len();
+        for (place, job) in at_work.waiting.iter_mut().enumerate() {
+            job.waits = Some(ahead + place);
+        }
+        at_work
+    }
+
+    /// The job of a run of the store, where the page started it.
+    pub fn of_run(&self, run: &str) -> Option<Job> {
+        let is_of_run = |job: &Job| job.now.as_ref().is_some_and(|now| now.run == run);
+        self.ids().iter().rev().filter_map(|id| self.read(id)).find(is_of_run)
+    }
+
+    fn read(&self, id: &JobId) -> Option<Job> {
+        let place = self.place(id);
+        let kept = self.kept(id)?;
         // What a run that has ended said last is read after its end.
         let goes_on = self.process(id).is_some_and(|process| is_alive(&process));
         let exit = fs::read_to_string(place.join(EXIT)).ok().and_then(|code| code.trim().parse().ok());
         Some(Job {
             id: id.clone(),
             scenario: kept.scenario,
+            quick: kept.quick,
+            turns: kept.turns,
+            is_sweep: kept.is_sweep,
+            has_report: kept.is_sweep && place.join(REPORT).exists(),
             started: kept.started,
+            waits: (kept.waits && !place.join(CLAIMED).exists()).then_some(0),
+            not_started: kept.not_started,
             goes_on,
             now: read(&place.join(NOW)),
             exit,
@@ -207,21 +436,20 @@ impl Jobs {
         })
     }
 
-    /// Those that go on.
-    pub fn going_on(&self) -> Vec<Job> {
-        self.ids().iter().rev().filter_map(|id| self.job(id)).filter(|job| job.goes_on).collect()
+    fn place(&self, id: &JobId) -> PathBuf {
+        self.folder.join(&id.0)
     }
 
-    /// The job of a run of the store, where the page started it.
-    pub fn of_run(&self, run: &str) -> Option<Job> {
-        let is_of_run = |job: &Job| job.now.as_ref().is_some_and(|now| now.run == run);
-        self.ids().iter().rev().filter_map(|id| self.job(id)).find(is_of_run)
+    fn kept(&self, id: &JobId) -> Option<Kept> {
+        read(&self.place(id).join(JOB))
     }
 
     fn process(&self, id: &JobId) -> Option<String> {
-        let place = self.folder.join(&id.0);
-        let kept: Kept = read(&place.join(JOB))?;
-        kept.process.or_else(|| read::<Now>(&place.join(NOW))?.process)
+        self.kept(id)?.process.or_else(|| read::<Now>(&self.place(id).join(NOW))?.process)
+    }
+
+    fn known_ended(&self) -> std::sync::MutexGuard<'_, HashSet<JobId>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All ids, the newest last.
@@ -236,9 +464,10 @@ impl Jobs {
     fn forget_the_oldest(&self) {
         let ids = self.ids();
         for id in ids.iter().take(ids.len().saturating_sub(MOST_KEPT)) {
-            if self.job(id).is_none_or(|job| !job.goes_on) {
+            if self.read(id).is_none_or(|job| job.is_over()) {
                 // What stays of it does no harm.
-                let _ = fs::remove_dir_all(self.folder.join(&id.0));
+                let _ = fs::remove_dir_all(self.place(id));
+                self.known_ended().remove(id);
             }
         }
     }
@@ -303,12 +532,17 @@ mod tests {
         }
     }
 
-    fn start(jobs: &Jobs) -> Result<JobId, StartError> {
-        jobs.start(
-            &FileName::parse("a.yaml").unwrap(),
-            true,
-            vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
-        )
+    fn enqueue(jobs: &Jobs) -> JobId {
+        jobs.enqueue(Wish { scenario: &FileName::parse("a.yaml").unwrap(), quick: true, turns: 2 }).unwrap()
+    }
+
+    fn advance(jobs: &Jobs) {
+        advance_as(jobs, false);
+    }
+
+    fn advance_as(jobs: &Jobs, is_sweep: bool) {
+        let variables = vec![("PATH".into(), std::env::var_os("PATH").unwrap())];
+        jobs.start_next(|_| Ok(Permit { variables, is_sweep }));
     }
 
     #[test]
@@ -326,12 +560,17 @@ mod tests {
     fn a_job_runs_alone_is_found_again_and_stops() {
         let (folder, first) =
             jobs("trap 'echo stopped; exit 5' INT\necho \"$@\"\nenv\nwhile :; do sleep 0.05; done");
-        let id = start(&first).unwrap();
+        let id = enqueue(&first);
+        advance(&first);
         await_that(|| first.job(&id).unwrap().output.contains("PATH="));
-        assert!(matches!(start(&first), Err(StartError::GoesOn(scenario)) if scenario == "a.yaml"));
+        let next = enqueue(&first);
+        advance(&first);
+        assert_eq!(first.job(&next).unwrap().waits, Some(1), "one at a time");
         // Another server of the same folder.
         let again = Jobs::new("x".into(), "x".into(), "x".into(), folder.path());
-        let [found] = &again.going_on()[..] else { panic!("{:?}", again.going_on()) };
+        let AtWork { going_on, waiting } = again.at_work();
+        let ([found], [waits]) = (&going_on[..], &waiting[..]) else { panic!("{going_on:?} {waiting:?}") };
+        assert_eq!((&waits.id, waits.quick), (&next, true));
         assert_eq!((&found.id, found.scenario.as_str(), found.exit), (&id, "a.yaml", None));
         assert!(
             found.output.contains("run a.yaml --no-report --exclusive --detach --store"),
@@ -346,6 +585,15 @@ mod tests {
         assert_eq!((ended.exit, ended.goes_on), (Some(5), false));
         assert!(ended.output.ends_with("stopped\n"), "{}", ended.output);
         assert!(matches!(again.stop(&id), Err(StopError::Ended)));
+        // Now it is the turn of the other one.
+        await_that(|| !again.job(&id).unwrap().goes_on);
+        advance(&first);
+        await_that(|| first.job(&next).unwrap().goes_on);
+        assert!(matches!(again.remove(&next), Err(StopError::Ended)), "it does not wait any more");
+        await_that(|| again.job(&next).unwrap().output.contains("PATH="));
+        again.stop(&next).unwrap();
+        await_that(|| first.job(&next).unwrap().exit.is_some());
+        assert_eq!(again.at_work(), AtWork::default());
         let mode = |name: &str| {
             fs::metadata(again.folder.join(&id.0).join(name)).unwrap().permissions().mode() & 0o777
         };
@@ -355,9 +603,56 @@ mod tests {
     #[test]
     fn a_host_that_another_run_has_locked_is_left_alone() {
         let (_folder, jobs) = jobs("true");
-        let _lock = HostLock::take(&jobs.lock).unwrap();
-        assert!(matches!(start(&jobs), Err(StartError::Lock(LockError::Held))));
-        assert!(jobs.ids().is_empty(), "nothing was begun");
+        let lock = HostLock::take(&jobs.lock).unwrap();
+        let id = enqueue(&jobs);
+        advance(&jobs);
+        assert_eq!(jobs.job(&id).unwrap().waits, Some(0), "it waits");
+        drop(lock);
+        advance(&jobs);
+        await_that(|| jobs.job(&id).unwrap().exit == Some(0));
+        assert!(jobs.may_wait());
+        advance(&jobs);
+        assert!(!jobs.may_wait(), "nobody looks any more");
+    }
+
+    #[test]
+    fn a_sweep_has_its_turns_and_its_report() {
+        let (_folder, jobs) = jobs("echo \"$@\"\nprintf '<p>swept</p>' > \"$6\"");
+        let id = enqueue(&jobs);
+        assert_eq!(jobs.report(&id), None);
+        advance_as(&jobs, true);
+        await_that(|| jobs.job(&id).unwrap().exit.is_some());
+        let job = jobs.job(&id).unwrap();
+        let report = jobs.place(&id).join(REPORT);
+        let asked =
+            format!("sweep a.yaml --repeat 2 --report {} --exclusive --detach --store", report.display());
+        assert!(job.output.starts_with(&asked) && job.output.contains("--quick"), "{}", job.output);
+        assert!(job.is_sweep && job.has_report, "{job:?}");
+        assert_eq!(jobs.report(&id).unwrap(), "<p>swept</p>");
+    }
+
+    #[test]
+    fn the_queue_keeps_its_order_and_one_can_leave_it() {
+        let (folder, jobs) = jobs("true");
+        let ids: Vec<JobId> = (0..MOST_WAITING).map(|_| enqueue(&jobs)).collect();
+        let full =
+            jobs.enqueue(Wish { scenario: &FileName::parse("a.yaml").unwrap(), quick: false, turns: 1 });
+        assert!(matches!(full, Err(QueueError::Full)), "{full:?}");
+        let waiting = |jobs: &Jobs| jobs.at_work().waiting.into_iter().map(|job| job.id).collect::<Vec<_>>();
+        assert_eq!(waiting(&jobs), ids);
+        let again = Jobs::new("x".into(), "x".into(), "x".into(), folder.path());
+        again.remove(&ids[0]).unwrap();
+        assert!(matches!(jobs.remove(&ids[0]), Err(StopError::Ended)));
+        assert_eq!(waiting(&jobs), ids[1..]);
+        let removed = jobs.job(&ids[0]).unwrap();
+        assert!(removed.is_over() && removed.not_started.as_deref() == Some(REMOVED), "{removed:?}");
+        // One that may not be started any more leaves the queue and says why.
+        jobs.start_next(|job| Err(format!("{} is wrong", job.scenario)));
+        assert_eq!(jobs.job(&ids[1]).unwrap().not_started.as_deref(), Some("a.yaml is wrong"));
+        assert_eq!(waiting(&jobs), ids[2..]);
+        // A second server does not start what the first one has taken.
+        assert!(jobs.claim(&ids[2]) && !again.claim(&ids[2]));
+        assert_eq!(waiting(&again), ids[3..]);
     }
 
     #[test]
@@ -370,7 +665,16 @@ mod tests {
         let other = format!("{own}1");
         write(
             &place.join(JOB),
-            &Kept { scenario: "a.yaml".into(), started: String::new(), process: Some(other) },
+            &Kept {
+                scenario: "a.yaml".into(),
+                quick: false,
+                turns: 1,
+                is_sweep: false,
+                started: String::new(),
+                process: Some(other),
+                waits: false,
+                not_started: None,
+            },
         )
         .unwrap();
         assert!(!jobs.job(&id).unwrap().goes_on);

@@ -2,11 +2,14 @@
 //!
 //! Main flow: [`serve`] opens the folder and its tokens, listens, and answers. `connections` accepts and bounds what comes, `gate` lets
 //! in who may come, `routes` says who answers what. Pages are made from what `archive` reads of the run store and `folder` of the files.
-//! `jobs` starts runs as processes of their own, which outlive this one, and `watching` reads what they say of themselves.
+//! `queue` says whose turn it is, `jobs` starts runs as processes of their own, which outlive this one, and `watching` reads what they say of
+//! themselves.
 //!
 //! The page computes nothing: verdicts, reports, comparisons and diagnostics are those of the other crates.
 
+mod annotation_page;
 mod answer;
+mod api;
 mod archive;
 mod assets;
 mod checking;
@@ -19,13 +22,17 @@ mod error_page;
 mod examples;
 mod fields;
 mod folder;
+mod form;
 mod gate;
 mod headers;
+mod history_page;
 mod job_page;
 mod jobs;
 mod library;
 mod page;
 mod permits;
+mod profile_choices;
+mod queue;
 mod routes;
 mod run_page;
 mod runs_page;
@@ -81,9 +88,10 @@ pub fn serve(options: Options, stop: &AtomicBool, ready: impl FnOnce(&Entrances)
         let listens = listener.local_addr().map_err(refused)?;
         let site = Arc::new(Site::open(options, listens)?);
         ready(&site.entrances());
-        let connections = Connections::new(listener, site);
+        let connections = Connections::new(listener, Arc::clone(&site));
         tokio::select! {
             () = connections.serve() => {}
+            () = queue::keep(&site) => {}
             () = stopped(stop) => {}
         }
         Ok::<(), ServeError>(())

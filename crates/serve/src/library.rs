@@ -20,7 +20,7 @@ pub async fn scenarios(site: &Arc<Site>, role: Role) -> Answer {
         Ok(Ok(files)) => {
             let examples: Vec<Example> = examples().collect();
             let place = site.folder.root().display().to_string();
-            page("Scenarios", Place::Scenarios, role, &of_scenarios(&place, &files, &examples, role))
+            page(site, "Scenarios", Place::Scenarios, role, &of_scenarios(&place, &files, &examples, role))
         }
         Ok(Err(error)) => error_page::of(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -71,7 +71,7 @@ fn of_scenarios(place: &str, files: &[ScenarioFile], examples: &[Example], role:
 /// Answers with the platform profiles.
 pub async fn profiles(site: &Arc<Site>, role: Role) -> Answer {
     match site.permits.work(all_profiles).await {
-        Ok(profiles) => page("Platforms", Place::Profiles, role, &of_profiles(&profiles)),
+        Ok(profiles) => page(site, "Platforms", Place::Profiles, role, &of_profiles(&profiles)),
         Err(_) => {
             error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The profiles were not read.", "Try again.")
         }
@@ -96,9 +96,9 @@ fn of_profiles(profiles: &[Profile]) -> Markup {
 }
 
 /// Answers with a profile in full.
-pub fn profile(role: Role, name: &str) -> Answer {
+pub fn profile(site: &Site, role: Role, name: &str) -> Answer {
     match embedded(name) {
-        Some(profile) => page(&profile.name, Place::Profiles, role, &of_profile(&profile)),
+        Some(profile) => page(site, &profile.name, Place::Profiles, role, &of_profile(&profile)),
         None => error_page::not_found("There is no such platform profile."),
     }
 }

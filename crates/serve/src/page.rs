@@ -1,6 +1,8 @@
 //! What all pages have in common: head, way around, and how a page becomes an answer.
 
 use crate::answer::{self, Answer, HTML};
+use crate::queue::notice;
+use crate::site::Site;
 use crate::tokens::Role;
 use maud::{DOCTYPE, Markup, html};
 use plimsoll_report::plain;
@@ -10,6 +12,8 @@ use plimsoll_report::plain;
 pub enum Place {
     /// Runs.
     Runs,
+    /// What goes on and what waits.
+    Queue,
     /// Scenarios.
     Scenarios,
     /// Platform profiles.
@@ -17,14 +21,15 @@ pub enum Place {
 }
 
 /// The places by their names and addresses.
-const PLACES: [(Place, &str, &str); 3] = [
+const PLACES: [(Place, &str, &str); 4] = [
     (Place::Runs, "Runs", "/"),
+    (Place::Queue, "Queue", "/jobs"),
     (Place::Scenarios, "Scenarios", "/scenarios"),
     (Place::Profiles, "Platforms", "/profiles"),
 ];
 
-/// A page of that title.
-pub fn page(title: &str, place: Place, role: Role, body: &Markup) -> Answer {
+/// A page of that title. It shows what goes on and what waits, unless it is about that.
+pub fn page(site: &Site, title: &str, place: Place, role: Role, body: &Markup) -> Answer {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -48,6 +53,7 @@ pub fn page(title: &str, place: Place, role: Role, body: &Markup) -> Answer {
                     }
                     @if role == Role::Viewer { span.role { "You can look, and change nothing." } }
                 }
+                @if place != Place::Queue { (notice(&site.jobs.at_work())) }
                 main id="main" { (body) }
             }
         }

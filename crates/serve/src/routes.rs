@@ -1,5 +1,6 @@
 //! Who answers what.
 
+use crate::annotation_page::Fate;
 use crate::answer::Answer;
 use crate::fields::Fields;
 use crate::gate::{Admitted, admit};
@@ -7,8 +8,8 @@ use crate::run_page::Extent;
 use crate::site::Site;
 use crate::tokens::Role;
 use crate::{
-    assets, checking, comparison_page, downloads, editor, error_page, headers, job_page, library, run_page,
-    runs_page,
+    annotation_page, api, assets, checking, comparison_page, downloads, editor, error_page, form, headers,
+    history_page, job_page, library, queue, run_page, runs_page,
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -70,15 +71,21 @@ async fn read(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields) -> An
         ["runs", run, "report"] => run_page::report(site, run, Extent::Whole).await,
         ["runs", run, "report", "below"] => run_page::report(site, run, Extent::BelowHeader).await,
         ["runs", run, "downloads", name] => downloads::download(site, run, name).await,
-        ["compare"] => comparison_page::compare(role, query),
+        ["history"] => history_page::history(site, role, query).await,
+        ["history", "report"] => history_page::report(site, query).await,
+        ["deleted"] => annotation_page::deleted(site, role).await,
+        ["compare"] => comparison_page::compare(site, role, query),
         ["compare", "report"] => comparison_page::report(site, query).await,
         ["scenarios"] => library::scenarios(site, role).await,
         ["scenarios", "new"] => editor::new(site, role, query.get("example")).await,
         ["scenarios", "edit", file] => editor::edit(site, role, file).await,
         ["profiles"] => library::profiles(site, role).await,
-        ["profiles", name] => library::profile(role, name),
+        ["profiles", name] => library::profile(site, role, name),
+        ["jobs"] => queue::list(site, role).await,
         ["jobs", job] => job_page::job(site, role, job).await,
+        ["jobs", job, "report"] => job_page::report(site, job).await,
         ["jobs", job, "events"] => job_page::events(site, job).await,
+        ["api", path @ ..] => api::read(site, path, query).await,
         ["assets", name] => assets::asset(name),
         _ => error_page::not_found("There is no such page."),
     }
@@ -87,9 +94,17 @@ async fn read(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields) -> An
 /// What can be changed, by operators.
 async fn change(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields, body: &Bytes) -> Answer {
     match path {
+        ["api", path @ ..] => api::change(site, path, body).await,
         ["check"] => checking::answer(site, query.get("name"), body).await,
+        ["form"] => form::answer(site, body).await,
+        ["form", "set"] => form::set(site, &Fields::read(body)).await,
+        ["scenarios", "fill"] => form::fill(site, role, &Fields::read(body)).await,
         ["scenarios", "save"] => editor::save(site, role, &Fields::read(body)).await,
-        ["jobs"] => job_page::start(site, &Fields::read(body)).await,
+        ["runs", run, "annotate"] => annotation_page::annotate(site, run, &Fields::read(body)).await,
+        ["runs", run, "delete"] => annotation_page::settle(site, run, Fate::Deleted).await,
+        ["runs", run, "restore"] => annotation_page::settle(site, run, Fate::Restored).await,
+        ["jobs"] => queue::enter(site, &Fields::read(body)).await,
+        ["jobs", job, "remove"] => queue::remove(site, job).await,
         ["jobs", job, "stop"] => job_page::stop(site, job).await,
         _ => error_page::not_found("There is nothing to change."),
     }

@@ -1,10 +1,12 @@
 //! A run: its verdict first, then its report. The report has its own script and style, and so it stands in a frame that can reach nothing
 //! of the page.
 
+use crate::annotation_page;
 use crate::answer::{self, Answer, HTML};
 use crate::archive::Told;
 use crate::downloads::DOWNLOADS;
 use crate::error_page;
+use crate::fields::escaped;
 use crate::headers;
 use crate::page::{Place, page};
 use crate::site::Site;
@@ -13,7 +15,7 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 use plimsoll_model::RunId;
 use plimsoll_report::html as report_html;
-use plimsoll_store::StoreError;
+use plimsoll_store::{Annotation, StoreError};
 use std::sync::Arc;
 
 /// What is said where there is no such run.
@@ -25,13 +27,22 @@ pub const UNREAD: &str = "The run could not be read.";
 pub async fn run(site: &Arc<Site>, role: Role, run: &str) -> Answer {
     let Some(id) = RunId::parse(run) else { return error_page::not_found(NO_RUN) };
     let own = Arc::clone(site);
-    let read = site.permits.work(move || (own.archive.run(id), own.jobs.of_run(&id.to_string()))).await;
-    match read {
-        Ok((Ok(told), job)) => {
+    let read = site.permits.work(move || {
+        let told = own.archive.run(id)?;
+        Ok::<_, StoreError>((told, own.archive.annotation(id)?, own.jobs.of_run(&id.to_string())))
+    });
+    match read.await {
+        Ok(Ok((told, annotation, job))) => {
             let going_on = job.filter(|_| told.record.goes_on).map(|job| job.id.to_string());
-            page(&told.record.name, Place::Runs, role, &body(&told, going_on.as_deref()))
+            page(
+                site,
+                &told.record.name,
+                Place::Runs,
+                role,
+                &body(&told, &annotation, going_on.as_deref(), role),
+            )
         }
-        Ok((Err(error), _)) => error_page::of_store(&error),
+        Ok(Err(error)) => error_page::of_store(&error),
         Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, UNREAD, "Try again."),
     }
 }
@@ -64,18 +75,20 @@ pub async fn report(site: &Arc<Site>, run: &str, extent: Extent) -> Answer {
     }
 }
 
-fn body(told: &Told, job: Option<&str>) -> Markup {
+fn body(told: &Told, annotation: &Annotation, job: Option<&str>, role: Role) -> Markup {
     let Told { record, summary } = told;
     let report = format!("/runs/{}/report", record.id);
     html! {
         (report_html::verdict_header(record, summary))
         nav.actions aria-label="This run" {
             @if let Some(job) = job { a href={ "/jobs/" (job) } { "Watch it" } }
+            a href={ "/history?name=" (escaped(&record.name)) } { "Its history" }
             a href=(report) { "The report alone" }
             @for download in DOWNLOADS {
                 a href={ "/runs/" (record.id) "/downloads/" (download.name) } download { (download.title) }
             }
         }
+        (annotation_page::shown(told, annotation, role))
         iframe.report title={ "Report of run " (record.id) } src={ (report) "/below" } sandbox="allow-scripts allow-downloads" {}
     }
 }

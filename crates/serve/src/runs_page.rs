@@ -1,10 +1,10 @@
-//! The list of runs: what was run, what it came to, and what goes on now.
+//! The list of runs: what was run, and what it came to.
 
+use crate::annotation_page::tags;
 use crate::answer::Answer;
 use crate::archive::{Listed, PER_PAGE, Row, Wanted};
 use crate::error_page;
 use crate::fields::{Fields, escaped};
-use crate::jobs::Job;
 use crate::page::{Place, chip, moment, page};
 use crate::site::Site;
 use crate::tokens::Role;
@@ -17,22 +17,19 @@ use std::sync::Arc;
 pub async fn list(site: &Arc<Site>, role: Role, query: &Fields) -> Answer {
     let wanted = Wanted::of(query);
     let (own, asked) = (Arc::clone(site), wanted.clone());
-    let read = site.permits.work(move || (own.archive.list(&asked), own.jobs.going_on())).await;
+    let read = site.permits.work(move || own.archive.list(&asked)).await;
     match read {
-        Ok((Ok(listed), jobs)) => page("Runs", Place::Runs, role, &body(&wanted, &listed, &jobs)),
-        Ok((Err(error), _)) => error_page::of_store(&error),
+        Ok(Ok(listed)) => page(site, "Runs", Place::Runs, role, &body(&wanted, &listed)),
+        Ok(Err(error)) => error_page::of_store(&error),
         Err(_) => {
             error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The runs could not be read.", "Try again.")
         }
     }
 }
 
-fn body(wanted: &Wanted, listed: &Listed, jobs: &[Job]) -> Markup {
+fn body(wanted: &Wanted, listed: &Listed) -> Markup {
     html! {
         h1 { "Runs" }
-        @for job in jobs {
-            p.going-on { a href={ "/jobs/" (job.id) } { "A run of " (job.scenario) " goes on: watch it" } }
-        }
         (search(wanted))
         @if listed.rows.is_empty() {
             p.empty {
@@ -49,13 +46,14 @@ fn body(wanted: &Wanted, listed: &Listed, jobs: &[Job]) -> Markup {
             }
             (pages(wanted, listed.all))
         }
+        @if listed.deleted > 0 { p.note { a href="/deleted" { "Deleted runs: " (listed.deleted) } } }
     }
 }
 
 fn search(wanted: &Wanted) -> Markup {
     html! {
         form.search role="search" action="/" method="get" {
-            label { "Name or id" input type="search" name="text" value=(wanted.text); }
+            label { "Name, id or tag" input type="search" name="text" value=(wanted.text); }
             label {
                 "Verdict"
                 select name="verdict" {
@@ -93,7 +91,10 @@ fn table(rows: &[Row]) -> Markup {
                             td { input type="checkbox" name="run" value=(row.id) aria-label={ "Compare run " (row.id) }; }
                             td { (chip(row.outcome.verdict, row.outcome.word)) }
                             td.nowrap { (row.outcome.load_line.as_deref().unwrap_or("-")) }
-                            th.free scope="row" { a href={ "/runs/" (row.id) } { (row.name) } }
+                            th.free scope="row" {
+                                a href={ "/runs/" (row.id) } { (row.name) } " " (tags(&row.annotation.tags))
+                                @if !row.annotation.note.is_empty() { span.note title=(row.annotation.note) { "with a note" } }
+                            }
                             td.nowrap { (moment(&row.started)) }
                             td.num { (row.levels) }
                             td { code { (row.id) } }

@@ -1,9 +1,11 @@
 //! Requests to the whole page: what is refused, and what is answered to whom. Each attack that `gate` names is tried here.
 
+use crate::api::OPERATIONS;
 use crate::fields::escaped;
-use crate::routes;
+use crate::jobs::AtWork;
 use crate::site::{Options, ServeError, Site};
 use crate::tokens::random;
+use crate::{annotation_page, queue, routes};
 use bytes::Bytes;
 use futures_util::stream::pending;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -16,7 +18,9 @@ use hyper::{HeaderMap, Method, Request, StatusCode};
 use plimsoll_model::Nanos;
 use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::{Measurement, Provenance, RunEnd, Terms};
-use plimsoll_store::{NewRun, RunWriter};
+use plimsoll_observe::process::identity_of;
+use plimsoll_runner::host_lock::HostLock;
+use plimsoll_store::{NewRun, RunWriter, mark_deleted};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -30,6 +34,25 @@ const HERE: &str = "127.0.0.1:8800";
 const OURS: &str = "http://127.0.0.1:8800";
 const SCENARIO: &str = "name: mine\nplatform: embedded\npopulation: { devices: 10, subscribers: 1 }\nload: { levels: [100], hold: 10s }\n";
 const RUNS: [&str; 2] = ["3vk1a81x", "3vk1a81y"];
+
+/// All that changes something, or shows what operators alone may see.
+const CHANGES: [&str; 15] = [
+    "/api/jobs",
+    "/api/jobs/0123456789abcdef/stop",
+    "/api/jobs/0123456789abcdef/remove",
+    "/api/check",
+    "/runs/3vk1a81x/annotate",
+    "/runs/3vk1a81x/delete",
+    "/runs/3vk1a81x/restore",
+    "/jobs",
+    "/jobs/0123456789abcdef/remove",
+    "/jobs/0123456789abcdef/stop",
+    "/scenarios/save",
+    "/scenarios/fill",
+    "/check",
+    "/form",
+    "/form/set",
+];
 
 /// Downloads that are made of a message log.
 const OF_LOG: [&str; 3] = ["messages", "events", "jtl"];
@@ -276,7 +299,13 @@ fn a_request_of_another_site_changes_nothing() {
             assert_eq!(bench.ask(method, path, &headers, "").status, StatusCode::FORBIDDEN, "{site} {path}");
         }
     }
-    assert!(bench.site.jobs.going_on().is_empty());
+    for path in CHANGES {
+        let headers = [("host", HERE), ("cookie", &*cookie), ("origin", "http://attacker.example"), form];
+        let answer =
+            bench.ask(Method::POST, path, &headers, "scenario=mine.yaml&key=name&value=x&text=name:%20a");
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
+    }
+    assert_eq!(bench.site.jobs.at_work(), AtWork::default());
     // A link to the page is fine.
     let visit = [
         ("host", HERE),
@@ -303,7 +332,8 @@ fn viewers_look_and_change_nothing() {
     bench.write("mine.yaml", SCENARIO);
     let viewer = bench.viewer();
     let look = |path: &str| bench.ask(Method::GET, path, &[("host", HERE), ("cookie", &viewer)], "");
-    for path in ["/", "/runs/3vk1a81x", "/scenarios", "/profiles", "/profiles/mosquitto"] {
+    for path in ["/", "/jobs", "/deleted", "/runs/3vk1a81x", "/scenarios", "/profiles", "/profiles/mosquitto"]
+    {
         let answer = look(path);
         assert_eq!(answer.status, StatusCode::OK, "{path}");
         assert!(answer.text.contains("You can look, and change nothing."), "{path}");
@@ -312,7 +342,7 @@ fn viewers_look_and_change_nothing() {
     for path in ["/scenarios/edit/mine.yaml", "/scenarios/new"] {
         assert_eq!(look(path).status, StatusCode::FORBIDDEN, "{path}");
     }
-    for path in ["/jobs", "/jobs/0123456789abcdef/stop", "/scenarios/save", "/check"] {
+    for path in CHANGES {
         let answer = bench.ask(Method::POST, path, &bench.own_form(&viewer), "scenario=mine.yaml");
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
     }
@@ -355,7 +385,13 @@ fn every_answer_says_what_a_browser_may_do() {
                 && !answer.text.contains("style=")
                 && !answer.text.contains("onclick")
         );
-        assert!(!answer.text.contains("http://") && !answer.text.contains("https://"), "{}", answer.text);
+        // Addresses stand in texts alone: nothing is loaded from elsewhere, and nothing leads there.
+        for attribute in ["src", "href", "action", "formaction"] {
+            for begin in ["http", "//"] {
+                let elsewhere = format!(" {attribute}=\"{begin}");
+                assert!(!answer.text.contains(&elsewhere), "{elsewhere}: {}", answer.text);
+            }
+        }
     }
 }
 
@@ -428,6 +464,116 @@ fn runs_are_listed_found_and_downloaded() {
     assert_eq!(bench.get("/compare?run=3vk1a81x").status, StatusCode::BAD_REQUEST);
 }
 
+#[test]
+fn runs_have_tags_and_notes_and_are_found_by_them() {
+    let bench = Bench::new();
+    bench.store_runs();
+    let annotate = |run: &str, tags: &str, note: &str| {
+        bench.post(&format!("/runs/{run}/annotate"), &[("tags", tags), ("note", note)])
+    };
+    let kept = annotate("3vk1a81x", "night cold", "<b>slow</b>\r\ndisk");
+    assert_eq!(
+        (kept.status, &kept.headers[LOCATION]),
+        (StatusCode::SEE_OTHER, &"/runs/3vk1a81x".parse().unwrap())
+    );
+    let page = bench.get("/runs/3vk1a81x").text;
+    assert!(
+        page.contains("href=\"/?text=night\"") && page.contains("&lt;b&gt;slow&lt;/b&gt;\ndisk"),
+        "{page}"
+    );
+    assert!(!page.contains("<b>slow"), "{page}");
+    let found =
+        |query: &str| RUNS.map(|id| bench.get(&format!("/?{query}")).text.contains(&format!("/runs/{id}\"")));
+    assert_eq!(
+        (found("text=cold"), found("text=warm"), found("")),
+        ([true, false], [false, false], [true, true])
+    );
+    for (tags, note) in [("<script>", ""), ("", "a\u{202e}b"), ("a", &"x".repeat(20_000))] {
+        assert_eq!(annotate("3vk1a81x", tags, note).status, StatusCode::UNPROCESSABLE_ENTITY, "{tags}");
+    }
+    for run in ["zzzzzzzz", "last", "..%2f", "'%20or%201=1"] {
+        assert_eq!(annotate(run, "a", "").status, StatusCode::NOT_FOUND, "{run}");
+    }
+    let of_viewer =
+        bench.ask(Method::GET, "/runs/3vk1a81x", &[("host", HERE), ("cookie", &bench.viewer())], "");
+    assert!(
+        of_viewer.text.contains("&lt;b&gt;slow") && !of_viewer.text.contains("/annotate"),
+        "{}",
+        of_viewer.text
+    );
+}
+
+#[test]
+fn a_name_has_a_history_whose_chart_stands_in_a_sandbox() {
+    let bench = Bench::new();
+    bench.store_runs();
+    let page = bench.get("/runs/3vk1a81x").text;
+    assert!(page.contains("href=\"/history?name=%3Cscript%3E3vk1a81x\""), "{page}");
+    let history = bench.get("/history?name=%3Cscript%3E3vk1a81x");
+    assert_eq!(history.status, StatusCode::OK);
+    assert!(history.text.contains("No run of that name has a load line yet."), "{}", history.text);
+    assert!(
+        history.text.contains("/runs/3vk1a81x\"") && !history.text.contains("/runs/3vk1a81y"),
+        "{}",
+        history.text
+    );
+    assert!(!history.text.contains("<script>"), "{}", history.text);
+    let report = bench.get("/history/report?name=%3Cscript%3E3vk1a81x");
+    let policy = report.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
+    assert!(policy.starts_with("sandbox allow-scripts") && !policy.contains("allow-same-origin"), "{policy}");
+    assert!(report.text.contains("&lt;script&gt;3vk1a81x"), "{}", report.text);
+    for wrong in ["/history", "/history?name=none", "/history?name=3vk1a81x"] {
+        assert_eq!(bench.get(wrong).status, StatusCode::NOT_FOUND, "{wrong}");
+    }
+    bench.post("/runs/3vk1a81x/delete", &[]);
+    assert_eq!(bench.get("/history?name=%3Cscript%3E3vk1a81x").status, StatusCode::NOT_FOUND);
+}
+
+#[test]
+fn a_deleted_run_is_restored_or_purged_when_the_host_is_idle() {
+    let bench = Bench::new();
+    let store = bench.folder.path().join("plimsoll.db");
+    assert!(bench.get("/deleted").text.contains("No run was deleted."));
+    bench.store_runs();
+    let listed = || RUNS.map(|id| bench.get("/").text.contains(&format!("/runs/{id}\"")));
+    let deleted = bench.post("/runs/3vk1a81x/delete", &[]);
+    assert_eq!(deleted.headers[LOCATION], "/deleted");
+    assert_eq!(listed(), [false, true]);
+    assert!(bench.get("/").text.contains("Deleted runs: 1"));
+    assert!(bench.get("/deleted").text.contains("action=\"/runs/3vk1a81x/restore\""));
+    assert!(bench.get("/runs/3vk1a81x").text.contains("This run was deleted"), "it is there as before");
+    annotation_page::purge(&bench.site).unwrap();
+    let restored = bench.post("/runs/3vk1a81x/restore", &[]);
+    assert_eq!((&restored.headers[LOCATION], listed()), (&"/runs/3vk1a81x".parse().unwrap(), [true, true]));
+    // More than a day ago, and nothing goes on: it is purged. While something measures on the host, it is not.
+    mark_deleted(&store, "3vk1a81x", Some("2026-01-01T00:00:00Z")).unwrap();
+    let lock = HostLock::take(&bench.site.jobs.lock).unwrap();
+    annotation_page::purge(&bench.site).unwrap();
+    assert_eq!(bench.get("/runs/3vk1a81x").status, StatusCode::OK);
+    drop(lock);
+    annotation_page::purge(&bench.site).unwrap();
+    assert_eq!(bench.get("/runs/3vk1a81x").status, StatusCode::NOT_FOUND);
+    assert_eq!(bench.post("/runs/3vk1a81x/restore", &[]).status, StatusCode::NOT_FOUND);
+    assert_eq!((listed(), bench.get("/runs/3vk1a81y").status), ([false, true], StatusCode::OK));
+}
+
+#[test]
+fn a_run_that_goes_on_is_not_deleted() {
+    let bench = Bench::new();
+    let process = identity_of(std::process::id());
+    let new = NewRun {
+        id: "3vk1a81z".into(),
+        name: "going on".into(),
+        scenario: "name: x\n".into(),
+        terms: Terms::default(),
+        provenance: Provenance { process, ..Provenance::default() },
+    };
+    let _writer = RunWriter::begin(&bench.folder.path().join("plimsoll.db"), &new, &Arc::default()).unwrap();
+    let deleted = bench.post("/runs/3vk1a81z/delete", &[]);
+    assert_eq!(deleted.status, StatusCode::CONFLICT, "{}", deleted.text);
+    assert!(!bench.get("/runs/3vk1a81z").text.contains("/delete\""));
+}
+
 /// More than one piece of a log is whole and in order, with its header once.
 #[test]
 fn a_message_log_is_sent_as_it_is_read() {
@@ -496,7 +642,7 @@ fn a_check_says_at_which_line_something_is_wrong() {
             "name: <img src=x>\nplatform: nowhere\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n",
             "nowhere",
         ),
-        (&format!("{SCENARIO}matrix: {{ population.devices: [1, 2] }}\n"), "matrix"),
+        (&format!("{SCENARIO}matrix: {{ population.devices: [1, 2] }}\n"), "A sweep of 2 combinations"),
         (&SCENARIO.replace("embedded", "/etc/passwd.yaml"), "outside the folder"),
         (&SCENARIO.replace("embedded", "../x.yaml"), "outside the folder"),
     ] {
@@ -534,7 +680,7 @@ fn what_is_not_there_and_what_is_not_done_is_said() {
     for (method, path) in [
         (Method::POST, "/"),
         (Method::POST, "/runs/3vk1a81x"),
-        (Method::GET, "/jobs"),
+        (Method::POST, "/jobs/x/remove"),
         (Method::GET, "//"),
         (Method::GET, "/profiles/none"),
         (Method::GET, "/assets/..%2fCargo.toml"),
@@ -605,6 +751,98 @@ fn scenarios_are_written_in_the_folder_alone_and_only_when_they_are_right() {
     );
 }
 
+#[test]
+fn a_field_changes_its_key_of_the_text_and_the_text_is_shown_in_the_fields() {
+    let bench = Bench::new();
+    bench.write("secret.txt", "root:x");
+    let text = format!("# Mine.\n{}", SCENARIO.replace("embedded", "embedded  # here"));
+    let set =
+        |key: &str, value: &str| bench.post("/form/set", &[("text", &*text), ("key", key), ("value", value)]);
+    let devices = set("population.devices", "20");
+    assert_eq!(
+        (devices.status, &devices.text),
+        (StatusCode::OK, &text.replace("devices: 10", "devices: 20"))
+    );
+    assert_eq!(devices.headers[CONTENT_TYPE], "text/plain; charset=utf-8");
+    let fields = |text: &str| bench.ask(Method::POST, "/form", &bench.own_form(&bench.operator()), text);
+    let shown = fields(&devices.text);
+    assert!(
+        shown.text.contains("value=\"20\" min=\"1\"") && shown.text.contains("Simulated publishers."),
+        "{}",
+        shown.text
+    );
+    // A field cannot write a second key, a tag or a comment, and a path in it is a text.
+    for (key, value) in [
+        ("load.levels", "[1"),
+        ("load.levels", "1 }\nplatform: {"),
+        ("load.levels", "!x [1]"),
+        ("x", "1"),
+        ("", "1"),
+    ] {
+        let refused = set(key, value);
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{key} {value}");
+        assert!(!refused.text.contains("name: mine"), "{}", refused.text);
+    }
+    let injected = set("name", "a # b\nplatform: x");
+    assert!(injected.text.contains("name: \"a # b\\nplatform: x\"\n"), "{}", injected.text);
+    for path in ["secret.txt", "../../etc/passwd", "/etc/passwd.yaml", "<script>x</script>"] {
+        let shown = fields(&set("platform", path).text).text;
+        assert!(
+            shown.contains("Simulated publishers.")
+                && !shown.contains("root:")
+                && !shown.contains("<script>"),
+            "{shown}"
+        );
+    }
+    assert!(fields("a: [").text.contains("when the text can be read"));
+    let large = "x".repeat((1 << 20) + 1);
+    assert_eq!(fields(&large).status, StatusCode::PAYLOAD_TOO_LARGE);
+    for path in ["/form/set", "/scenarios/fill"] {
+        let answer = bench.post(path, &[("text", &*large), ("key", "name"), ("value", "a")]);
+        assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{path}");
+    }
+}
+
+/// What the button of a browser without a script does.
+#[test]
+fn all_fields_are_set_at_once_and_nothing_is_saved_by_that() {
+    let bench = Bench::new();
+    bench.write("mine.yaml", SCENARIO);
+    let before = plimsoll_runner::resume::fingerprint(SCENARIO);
+    let editor = bench.get("/scenarios/edit/mine.yaml").text;
+    assert!(
+        editor.contains("action=\"/scenarios/fill\"") && editor.contains("name=\"set.load.hold\""),
+        "{editor}"
+    );
+    let fill = |sets: &[(&str, &str)]| {
+        let own = [("name", "mine.yaml"), ("text", SCENARIO), ("before", &*before)];
+        bench.post("/scenarios/fill", &own.iter().chain(sets).copied().collect::<Vec<_>>())
+    };
+    let filled = fill(&[
+        ("set.name", "mine"),
+        ("set.population.devices", "77"),
+        ("set.mqtt.qos", "2"),
+        ("set.seed", ""),
+    ]);
+    assert_eq!(filled.status, StatusCode::OK);
+    assert!(
+        filled.text.contains("devices: 77, subscribers: 1") && filled.text.contains("mqtt:\n  qos: 2"),
+        "{}",
+        filled.text
+    );
+    assert!(
+        filled.text.contains("Save it to start it.") && !filled.text.contains("\nseed: "),
+        "{}",
+        filled.text
+    );
+    assert_eq!(fs::read_to_string(bench.folder.path().join("mine.yaml")).unwrap(), SCENARIO);
+    let wrong = fill(&[("set.load.levels", "[1")]);
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(wrong.text.contains("Not set: ") && wrong.text.contains("levels: [100]"), "{}", wrong.text);
+    let unknown = fill(&[("set.<b>", "1")]);
+    assert!(unknown.text.contains("no field `&lt;b&gt;`"), "{}", unknown.text);
+}
+
 /// A profile whose component has a path that a scenario can set.
 const PROFILE: &str = "name: own\ntitle: A profile of the folder\nvariables: { place: data, wait: \"1\" }\n\
     components:\n  - name: server\n    command: [sleep, \"{wait}\", \"{place}/log\", \"{port:main}\"]\n    mqtt_port: main\n";
@@ -665,16 +903,31 @@ fn a_run_is_started_watched_and_stopped() {
     let page = bench.get(&path);
     assert!(page.text.contains(&format!("data-events=\"{path}/events\"")), "{}", page.text);
     assert!(bench.get("/").text.contains("goes on: watch it"));
-    let second = bench.post("/jobs", &[("scenario", "mine.yaml")]);
-    assert!(
-        second.status == StatusCode::CONFLICT && second.text.contains("A run of mine.yaml goes on"),
-        "{}",
-        second.text
-    );
+    // A second one waits, each page says so, and only an operator takes it out of the queue.
+    let second = bench.post("/jobs", &[("scenario", "mine.yaml"), ("quick", "")]);
+    assert_eq!(second.status, StatusCode::SEE_OTHER, "{}", second.text);
+    let waits = second.headers[LOCATION].to_str().unwrap().to_owned();
+    assert!(bench.get(&waits).text.contains("The run waits: one is before it"), "{}", bench.get(&waits).text);
+    for page in ["/", "/scenarios", "/profiles", "/profiles/mosquitto", "/scenarios/edit/mine.yaml"] {
+        let text = bench.get(page).text;
+        assert!(
+            text.contains("A run of mine.yaml goes on") && text.contains("A run waits"),
+            "{page}: {text}"
+        );
+    }
+    let remove = format!("{waits}/remove");
+    assert!(bench.get("/jobs").text.contains(&format!("action=\"{remove}\"")));
+    let refused = bench.ask(Method::POST, &remove, &bench.own_form(&bench.viewer()), "");
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    assert_eq!(bench.post(&remove, &[]).headers[LOCATION], "/jobs");
+    assert!(bench.get("/jobs").text.contains("No run waits."), "{}", bench.get("/jobs").text);
+    assert!(bench.get(&waits).text.contains("removed from the queue"));
+    assert_eq!(bench.post(&format!("{path}/remove"), &[]).headers[LOCATION], path.as_str(), "it goes on");
     // Another page of the same folder finds it, and its viewers see its end.
     let again = Arc::new(Site::open(options(bench.folder.path()), HERE.parse().unwrap()).unwrap());
     assert_eq!(again.tokens.operator(), bench.site.tokens.operator(), "pages that are open stay open");
-    let [found] = &again.jobs.going_on()[..] else { panic!("{:?}", again.jobs.going_on()) };
+    let AtWork { going_on, .. } = again.jobs.at_work();
+    let [found] = &going_on[..] else { panic!("{going_on:?}") };
     again.jobs.stop(&found.id).unwrap();
     let events = bench.get(&format!("{path}/events"));
     assert_eq!(events.headers[CONTENT_TYPE], "text/event-stream");
@@ -685,6 +938,178 @@ fn a_run_is_started_watched_and_stopped() {
     for wrong in ["/jobs/x", "/jobs/0123456789abcdef", "/jobs/0123456789abcdef/events"] {
         assert_eq!(bench.get(wrong).status, StatusCode::NOT_FOUND, "{wrong}");
     }
+}
+
+#[test]
+fn a_scenario_in_which_something_varies_is_swept() {
+    let bench = Bench::new();
+    let swept = format!("{SCENARIO}matrix: {{ population.devices: [1, 2] }}\n");
+    let saved = bench.post("/scenarios/save", &[("name", "swept.yaml"), ("text", &swept)]);
+    assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.text);
+    let editor = bench.get("/scenarios/edit/swept.yaml").text;
+    assert!(editor.contains("Start the sweep") && editor.contains("name=\"turns\""), "{editor}");
+    for turns in ["0", "21", "-1", "x"] {
+        let refused = bench.post("/jobs", &[("scenario", "swept.yaml"), ("turns", turns)]);
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{turns}");
+    }
+    let started = bench.post("/jobs", &[("scenario", "swept.yaml"), ("turns", "3")]);
+    assert_eq!(started.status, StatusCode::SEE_OTHER, "{}", started.text);
+    let path = started.headers[LOCATION].to_str().unwrap().to_owned();
+    let page = bench.get(&path).text;
+    assert!(page.contains("a sweep of 3 turns"), "{page}");
+    assert_eq!(bench.get(&format!("{path}/report")).status, StatusCode::NOT_FOUND, "it has none yet");
+    let job = &bench.site.jobs.at_work().going_on[0].id;
+    let report = bench.folder.path().join(format!(".plimsoll-serve/jobs/{job}/report.html"));
+    fs::write(report, "<script>its own</script>").unwrap();
+    let report = bench.get(&format!("{path}/report"));
+    let policy = report.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
+    assert!(policy.starts_with("sandbox allow-scripts") && !policy.contains("allow-same-origin"), "{policy}");
+    bench.post(&format!("{path}/stop"), &[]);
+}
+
+/// Each combination is looked at: a later one may start other programs or write elsewhere.
+#[test]
+fn no_combination_of_a_sweep_does_what_a_run_may_not() {
+    let bench = Bench::new();
+    bench.write("own.yaml", PROFILE);
+    let own = "name: mine\nplatform: { profile: ./own.yaml }\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
+    let many: Vec<String> = (1..=101).map(|devices| devices.to_string()).collect();
+    for (text, why) in [
+        (
+            format!("{own}matrix: {{ platform.with.place: [data, /etc/cron.d] }}\n"),
+            "into a command of the profile",
+        ),
+        (
+            format!("{SCENARIO}matrix: {{ record.capture.keep: [inside, /tmp/elsewhere] }}\n"),
+            "kept outside the folder",
+        ),
+        (
+            format!("{SCENARIO}matrix: {{ population.devices: [{}] }}\n", many.join(", ")),
+            "sweeps 100 at most",
+        ),
+    ] {
+        bench.write("mine.yaml", &text);
+        let started = bench.post("/jobs", &[("scenario", "mine.yaml")]);
+        assert!(
+            started.status == StatusCode::FORBIDDEN && started.text.contains(why),
+            "{why}: {}",
+            started.text
+        );
+        let saved = bench.post("/scenarios/save", &[("name", "other.yaml"), ("text", &text)]);
+        assert_eq!(saved.status, StatusCode::UNPROCESSABLE_ENTITY, "{why}");
+    }
+    assert_eq!(bench.site.jobs.at_work(), AtWork::default());
+}
+
+/// All that the description of the API names is there, for those who may have it.
+#[test]
+fn the_api_does_what_its_description_says() {
+    let bench = Bench::new();
+    bench.store_runs();
+    bench.write("mine.yaml", SCENARIO);
+    let [operator, viewer] =
+        [bench.site.tokens.operator(), bench.site.tokens.viewer()].map(|token| format!("Bearer {token}"));
+    let ask = |method: Method, path: &str, who: &str, body: &str| {
+        let headers =
+            [("host", HERE), ("authorization", who), ("content-type", "application/x-www-form-urlencoded")];
+        bench.ask(method, path, &headers, body)
+    };
+    let json = |answer: &Answer| {
+        serde_json::from_str::<serde_json::Value>(&answer.text).unwrap_or_else(|_| panic!("{}", answer.text))
+    };
+    let started = ask(Method::POST, "/api/jobs", &operator, "scenario=mine.yaml");
+    assert_eq!(started.status, StatusCode::CREATED, "{}", started.text);
+    let job = json(&started)["job"].as_str().unwrap().to_owned();
+    let waits = json(&ask(Method::POST, "/api/jobs", &operator, "scenario=mine.yaml"))["job"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    for operation in &OPERATIONS {
+        let path = operation.path.replace("{run}", "3vk1a81x").replace("{job}", &job);
+        let (method, body) = match operation.method {
+            "get" => (Method::GET, ""),
+            _ => (Method::POST, ""),
+        };
+        let answer = ask(method.clone(), &path, &viewer, body);
+        let expected = if method == Method::GET { StatusCode::OK } else { StatusCode::FORBIDDEN };
+        assert_eq!(answer.status, expected, "{path}: {}", answer.text);
+        assert_eq!(ask(method.clone(), &path, "Bearer x", body).status, StatusCode::UNAUTHORIZED, "{path}");
+        if method == Method::GET {
+            assert_eq!(answer.headers[CONTENT_TYPE], "application/json", "{path}");
+            json(&answer);
+        }
+    }
+    let get = |path: &str| json(&ask(Method::GET, path, &viewer, ""));
+    let document = get("/api/openapi.json");
+    assert_eq!(document["paths"].as_object().unwrap().len(), 8, "{document}");
+    assert_eq!((&get("/api/runs")["all"], &get("/api/runs?text=3vk1a81y")["all"]), (&2.into(), &1.into()));
+    assert_eq!(get("/api/runs/3vk1a81x")["verdict"], "failed");
+    assert_eq!(
+        (&get("/api/jobs")["going_on"][0]["id"], &get("/api/jobs")["waiting"][0]["ahead"]),
+        (&job.as_str().into(), &1.into())
+    );
+    let removed = ask(Method::POST, &format!("/api/jobs/{waits}/remove"), &operator, "");
+    assert_eq!(json(&removed)["state"], "not_started", "{}", removed.text);
+    assert_eq!(
+        ask(Method::POST, &format!("/api/jobs/{waits}/remove"), &operator, "").status,
+        StatusCode::CONFLICT
+    );
+    assert_eq!(ask(Method::POST, &format!("/api/jobs/{job}/stop"), &operator, "").status, StatusCode::OK);
+    let wrong = ask(Method::POST, "/api/check", &operator, &SCENARIO.replace("devices", "device"));
+    assert_eq!((&json(&wrong)["right"], &json(&wrong)["findings"][0]["line"]), (&false.into(), &3.into()));
+    let right = json(&ask(Method::POST, "/api/check", &operator, SCENARIO));
+    assert_eq!(
+        (&right["right"], &right["name"], &right["combinations"]),
+        (&true.into(), &"mine".into(), &1.into())
+    );
+    for (method, path) in [
+        (Method::GET, "/api"),
+        (Method::GET, "/api/x"),
+        (Method::POST, "/api/runs"),
+        (Method::GET, "/api/runs/last"),
+        (Method::GET, "/api/jobs/..%2f"),
+    ] {
+        let answer = ask(method, path, &operator, "");
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}");
+        assert!(json(&answer)["error"].is_string(), "{path}");
+    }
+    for (body, status) in [
+        ("scenario=../x.yaml", StatusCode::BAD_REQUEST),
+        ("scenario=none.yaml", StatusCode::NOT_FOUND),
+        ("scenario=mine.yaml&turns=0", StatusCode::BAD_REQUEST),
+    ] {
+        assert_eq!(ask(Method::POST, "/api/jobs", &operator, body).status, status, "{body}");
+    }
+}
+
+/// What waits is looked at again when its turn comes: its file may be another one by then.
+#[test]
+fn a_run_that_may_not_be_started_any_more_leaves_the_queue() {
+    let bench = Bench::new();
+    bench.write("mine.yaml", SCENARIO);
+    let lock = HostLock::take(&bench.site.jobs.lock).unwrap();
+    let entered = bench.post("/jobs", &[("scenario", "mine.yaml")]);
+    let path = entered.headers[LOCATION].to_str().unwrap().to_owned();
+    assert!(
+        bench.get(&path).text.contains("The run waits until the host is free"),
+        "{}",
+        bench.get(&path).text
+    );
+    bench.write("mine.yaml", &format!("{SCENARIO}record: {{ capture: {{ keep: /tmp/elsewhere }} }}\n"));
+    drop(lock);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let keeper = async { tokio::time::timeout(Duration::from_secs(2), queue::keep(&bench.site)).await };
+    assert!(runtime.block_on(keeper).is_err(), "it goes on for ever");
+    let text = bench.get(&path).text;
+    assert!(text.contains("The run was not started") && text.contains("kept outside the folder"), "{text}");
+    assert_eq!(bench.site.jobs.at_work(), AtWork::default());
+    // And one that is right is started.
+    bench.write("mine.yaml", SCENARIO);
+    let entered = bench.post("/jobs", &[("scenario", "mine.yaml")]);
+    let path = entered.headers[LOCATION].to_str().unwrap().to_owned();
+    let AtWork { going_on, .. } = bench.site.jobs.at_work();
+    assert_eq!(going_on.len(), 1);
+    bench.post(&format!("{path}/stop"), &[]);
 }
 
 #[test]

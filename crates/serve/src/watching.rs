@@ -93,7 +93,7 @@ fn follow(site: &Arc<Site>, job: &Job) -> Receiver<View> {
 }
 
 fn view(job: &Job) -> View {
-    View { markup: plain::page(shown(job).into_string()).into(), is_over: !job.goes_on }
+    View { markup: plain::page(shown(job).into_string()).into(), is_over: job.is_over() }
 }
 
 /// Reads what a job says again and again, as long as it goes on and somebody looks.
@@ -104,9 +104,10 @@ async fn keep_up(site: Arc<Site>, mut last: Job, sender: Sender<View>) {
         // A few small files.
         let read = tokio::task::spawn_blocking(move || own.jobs.job(&asked)).await;
         let Ok(Some(job)) = read else { break };
-        let is_over = !job.goes_on;
+        // A run whose turn has come has another page: one on which it can be stopped.
+        let is_over = job.is_over() || last.waits.is_some() && job.waits.is_none();
         if job != last {
-            sender.send_replace(view(&job));
+            sender.send_replace(View { is_over, ..view(&job) });
             last = job;
         }
         if is_over {

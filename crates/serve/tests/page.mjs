@@ -16,8 +16,8 @@ class Element {
 }
 
 // Lets the script see these elements by their selectors.
-function run(elements, more) {
-  const document = { querySelector: (selector) => elements[selector] ?? null, createElement: () => new Element() };
+function run(elements, more, activeElement = null) {
+  const document = { querySelector: (selector) => elements[selector] ?? null, createElement: () => new Element(), activeElement };
   const timers = [];
   const setTimeout = (call) => timers.push(call);
   const clearTimeout = () => { timers.length = 0; };
@@ -89,6 +89,62 @@ function run(elements, more) {
   asked[2].answer("an error page", false);
   await refused;
   assert.equal(checked.innerHTML, '<pre data-line="1"></pre>');
+}
+
+// A field changes the text, one change after the other, and the fields follow the text.
+{
+  const text = new Element({ value: "name: a\n" });
+  const form = new Element({ found: { textarea: text, ".numbers": new Element(), "input[name=name]": { value: "a.yaml" } } });
+  const section = new Element({ dataset: { section: "mqtt" }, open: true });
+  let focused = 0;
+  const after = [new Element({ dataset: { section: "mqtt" } }), new Element({ dataset: { section: "load" } })];
+  const field = new Element({ name: "set.name", value: "b", dataset: { key: "name" }, focus: () => { focused += 1; } });
+  const fields = new Element();
+  fields.querySelectorAll = (selector) => (selector === "[data-key]" ? [field] : fields.innerHTML ? after : [section]);
+  const problem = new Element();
+  const button = new Element();
+  const settings = new Element({ found: { ".fields": fields, ".not-set": problem, ".fill": button } });
+  const asked = [];
+  const fetch = (address, options) => new Promise((resolve) => asked.push({ address, options, answer: (said, ok = true) => resolve({ ok, text: async () => said }) }));
+  const start = new Element({ hidden: false });
+  const elements = { "form.editor": form, ".checked": new Element(), "form.settings": settings, "form.start": start };
+  const timers = run(elements, { fetch, URLSearchParams, Promise }, { name: "set.name" });
+  const settled = () => new Promise((resolve) => setImmediate(resolve));
+  assert.equal(button.hidden, true);
+  let prevented = 0;
+  settings.listeners.submit({ preventDefault: () => { prevented += 1; } });
+  assert.equal(prevented, 1);
+  fields.listeners.change({ target: field });
+  fields.listeners.change({ target: new Element({ value: "x", dataset: { key: "platform", renew: "" } }) });
+  fields.listeners.change({ target: new Element({ value: "no field" }) });
+  await settled();
+  assert.equal(asked.length, 1, "the second change waits for the first");
+  assert.equal(asked[0].address, "/form/set");
+  assert.equal(asked[0].options.body.toString(), "text=name%3A+a%0A&key=name&value=b");
+  text.value = "name: a\nseed: 1\n";
+  asked[0].answer("name: b\n");
+  await settled();
+  assert.equal(asked[1].options.body.get("text"), "name: a\nseed: 1\n", "what was typed meanwhile stays");
+  asked[1].answer("name: b\nseed: 1\n");
+  await settled();
+  assert.equal(text.value, "name: b\nseed: 1\n");
+  assert.equal(start.hidden, true, "what is not saved cannot be started");
+  assert.match(asked[2].address, /^\/check/);
+  assert.equal(asked[3].options.body.get("key"), "platform");
+  asked[3].answer("`platform` cannot be set", false);
+  await settled();
+  assert.equal(problem.textContent, "Not set: `platform` cannot be set");
+  assert.equal(text.value, "name: b\nseed: 1\n");
+  // The text is changed: the fields follow, what was open stays open, and who was in a field stays there.
+  text.listeners.input();
+  timers[0]();
+  assert.deepEqual(asked.slice(4).map((one) => one.address), ["/check?name=a.yaml", "/form"]);
+  asked[5].answer("<p>fields</p>");
+  await settled();
+  assert.equal(fields.innerHTML, "<p>fields</p>");
+  assert.deepEqual(after.map((one) => one.open), [true, false]);
+  assert.equal(focused, 1);
+  assert.equal(problem.textContent, "");
 }
 
 // A page without either has nothing to do.

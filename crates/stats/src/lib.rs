@@ -3,6 +3,7 @@
 
 pub mod batches;
 pub mod boxplot;
+pub mod change_point;
 pub mod clock_offset;
 pub mod distribution;
 pub mod fit;

@@ -1,14 +1,17 @@
-//! The run store: one SQLite file that keeps every run. Rows are only ever appended, in short transactions as
-//! parts of samples come, with a write-ahead log: a killed process or a full disk loses the current sample at most.
+//! The run store: one SQLite file that keeps every run. Rows of what was measured are only ever appended, in short transactions as
+//! parts of samples come, with a write-ahead log: a killed process or a full disk loses the current sample at most. They are removed only
+//! where a user has deleted a run.
 //!
 //! `docs/run-store.md` describes the tables for people who read them with other tools.
 
+mod annotations;
 mod plan_checks;
 mod reader;
 mod recovery;
 mod schema;
 mod writer;
 
+pub use annotations::{Annotation, annotate, mark_deleted, purge};
 pub use plan_checks::keep_plan_checks;
 pub use reader::{Added, CompleteRun, RunListing, RunPosition, RunReader};
 pub use recovery::close_killed;

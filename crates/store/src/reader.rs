@@ -386,7 +386,7 @@ impl<C: Borrow<Connection>> RunReader<C> {
         Ok(())
     }
 
-    fn parse<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, RowError> {
+    pub(crate) fn parse<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, RowError> {
         serde_json::from_str(text).map_err(|error| RowError::Damaged(error.to_string()))
     }
 

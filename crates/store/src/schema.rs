@@ -100,6 +100,12 @@ CREATE TABLE IF NOT EXISTS dissection (
     run     TEXT PRIMARY KEY REFERENCES run(id),
     summary TEXT NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS annotation (
+    run     TEXT PRIMARY KEY REFERENCES run(id),
+    tags    TEXT NOT NULL,
+    note    TEXT NOT NULL,
+    deleted TEXT
+) STRICT;
 CREATE TABLE IF NOT EXISTS plan_check (
     configuration TEXT NOT NULL,
     checks        TEXT NOT NULL,

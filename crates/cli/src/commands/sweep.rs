@@ -1,5 +1,7 @@
 //! `plimsoll sweep`: all runs of a scenario's matrix, and what came of each.
 
+use super::detach_options::DetachOptions;
+use super::live_options::LiveOptions;
 use super::load_options::LoadOptions;
 use super::outputs;
 use super::run::options;
@@ -14,8 +16,9 @@ use plimsoll_model::{Metric, Validity};
 use plimsoll_report::html::sweep as page;
 use plimsoll_report::sweep as render;
 use plimsoll_report::text;
-use plimsoll_runner::Progress;
+use plimsoll_runner::live::Followed;
 use plimsoll_runner::sweep::{Place, SweepEvents, Sweeping};
+use plimsoll_runner::{Options, Progress};
 use std::path::{Path, PathBuf};
 
 /// Runs each combination of what varies in a scenario, several times, and compares them
@@ -58,6 +61,10 @@ pub struct Sweep {
     /// Write it as Markdown
     #[arg(long, value_name = "FILE.md", value_parser = file())]
     markdown: Option<PathBuf>,
+    #[command(flatten)]
+    live: LiveOptions,
+    #[command(flatten)]
+    detach: DetachOptions,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -65,14 +72,14 @@ pub struct Sweep {
 
 /// Tells of the runs of a sweep.
 pub(super) struct ToldSweep {
-    progress: TerminalProgress,
+    progress: Followed<TerminalProgress>,
     quiet: bool,
 }
 
 impl ToldSweep {
     /// Of all of them, or of failures alone.
     pub fn new(quiet: bool) -> ToldSweep {
-        ToldSweep { progress: TerminalProgress::new(quiet), quiet }
+        ToldSweep { progress: Followed::new(TerminalProgress::new(quiet), None), quiet }
     }
 }
 
@@ -101,6 +108,7 @@ fn numbered(place: &Place) -> String {
 
 impl Sweep {
     pub fn perform(self) -> Result<u8, Failure> {
+        let _lock = self.detach.begin()?;
         let matrix = self.load.matrix()?;
         if matrix.axes.is_empty() {
             return Err(Failure::Usage(
@@ -112,8 +120,12 @@ impl Sweep {
         self.check_outputs()?;
         let (turns, resume, quick) = (self.repeat, self.resume, self.load.is_quick());
         let sweeping = Sweeping { matrix: &matrix, turns, resume, quick };
-        let events = &mut ToldSweep::new(self.quiet);
-        let swept = sweeping.run(&options(&self.store)?, events)?;
+        let watched = self.live.begin()?;
+        let progress = watched.follow(TerminalProgress::new(self.quiet));
+        let options = Options { live: watched.live(), ..options(&self.store)? };
+        let swept = sweeping.run(&options, &mut ToldSweep { progress, quiet: self.quiet });
+        watched.finish();
+        let swept = swept?;
         let Some(sweep) = swept.sweep else {
             return Err(match (swept.interrupted, swept.failures.into_iter().next()) {
                 (true, _) => Failure::Interrupted(super::run::KEPT),
@@ -145,6 +157,7 @@ impl Sweep {
             ("--json", self.json.as_deref()),
             ("--csv", self.csv.as_deref()),
             ("--markdown", self.markdown.as_deref()),
+            ("--now", self.live.file()),
         ];
         outputs::check(Some(&self.store.store), &self.load.files_read(), &outputs)
     }
