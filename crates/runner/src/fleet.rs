@@ -576,7 +576,7 @@ fn heard(
             });
         }
         if let Ok(Input::Arrival(Arrival::Announced(worker))) = inputs.recv_timeout(TURN) {
-            workers.insert(worker.process, worker);
+            workers.insert(worker.process, *worker);
         }
     }
     let mut free: Vec<Announcement> = workers.into_values().filter(|worker| worker.run.is_none()).collect();

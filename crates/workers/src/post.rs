@@ -91,7 +91,7 @@ pub enum Arrival {
     /// A frame for this process, with what our monotonic clock showed when it was read.
     Frame(Frame, i64),
     /// A worker is there.
-    Announced(Announcement),
+    Announced(Box<Announcement>),
 }
 
 enum Outgoing {
@@ -193,7 +193,7 @@ impl Carrier {
                 Some(message) = inbox.next() => self.take(&client, &message.payload).await,
                 Some(message) = next(&mut announcements) => {
                     if let Ok(announcement) = serde_json::from_slice(&message.payload) {
-                        (self.deliver)(Arrival::Announced(announcement));
+                        (self.deliver)(Arrival::Announced(Box::new(announcement)));
                     }
                 }
             }
