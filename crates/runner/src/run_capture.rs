@@ -37,6 +37,8 @@ use std::sync::atomic::AtomicBool;
 /// What is told where the kernel does not say who opens connections.
 const UNSEEN: &str = "who opens a connection could not be asked of the kernel (tracefs, for root alone): connections that lived \
     shorter than a second may have no name";
+/// The same where workers have captured.
+const UNSEEN_WITH_WORKERS: &str = "with workers, the kernel is not asked who opens a connection: those that lived shorter than a second may have no name";
 /// Share of a stall for which a component may wait for a processor and still be the one that stood still.
 const STARVED: f64 = 0.3;
 /// Conversations that are followed at once.
@@ -202,6 +204,8 @@ impl RunCapture {
         for (name, address) in &elsewhere.servers {
             components.endpoint((*address).into(), name);
         }
+        // Our kernel tells of the openings of this host alone, and takes those of workers on it for strangers'.
+        let is_alone = elsewhere.captures.is_empty();
         for there in elsewhere.captures {
             let of_worker = |note: String| format!("worker {}: {note}", there.worker);
             let mut own_notes = gaps(std::slice::from_ref(&there.captured), record);
@@ -213,9 +217,10 @@ impl RunCapture {
             learn(&mut components, &self.keys.keys(), &there, &mut notes);
             captured.push(there.captured);
         }
-        match self.connection_tracer.map(ConnectionTracer::end) {
+        match self.connection_tracer.map(ConnectionTracer::end).filter(|_| is_alone) {
             Some(all) => opened(&mut components, all, &self.roots),
-            None => notes.push(UNSEEN.into()),
+            None if is_alone => notes.push(UNSEEN.into()),
+            None => notes.push(UNSEEN_WITH_WORKERS.into()),
         }
         let components = Arc::new(components);
         let phases = Arc::new(phases(record, plan.load.warm_up));
