@@ -230,7 +230,7 @@ mod tests {
     fn a_field_says_what_the_schema_says_of_it() {
         let devices = field(TEXT, "population.devices");
         assert_eq!(devices.description, "Simulated publishers.");
-        let (least, most) = (Some("1".to_owned()), Some("16777215".to_owned()));
+        let (least, most) = (Some("1".to_owned()), Some("268435455".to_owned()));
         assert_eq!(devices.input, Input::Number { is_whole: true, least, most });
         assert_eq!(field(TEXT, "mqtt.qos").input, Input::Choice(vec!["0".into(), "1".into(), "2".into()]));
         assert_eq!(field(TEXT, "mqtt.qos").default.as_deref(), Some("1"));

@@ -352,8 +352,8 @@ mod tests {
     fn a_field_has_its_value_bounds_and_description() {
         let shown = shown_of(SCENARIO);
         for part in [
-            "value=\"10\" min=\"1\" max=\"16777215\"",
-            "From 1 to 16777215.",
+            "value=\"10\" min=\"1\" max=\"268435455\"",
+            "From 1 to 268435455.",
             "Simulated publishers.",
             "<option value=\"embedded\" selected>",
             "About embedded:",

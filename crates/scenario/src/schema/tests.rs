@@ -131,7 +131,7 @@ const WRONG: [(&str, &str); 54] = [
     ("devices: 10", "devices: 1.5"),
     ("devices: 10", "devices: ten"),
     ("devices: 10, ", ""),
-    ("devices: 10", "devices: 99999999"),
+    ("devices: 10", "devices: 999999999"),
     ("subscribers: 1", "subscribers: -1"),
     ("subscribers: 1", "subscriber: 1"),
     ("qos: 1", "qos: 3"),

@@ -548,7 +548,7 @@ fn impossible_combinations_are_refused() {
         (LEAST, "load.arrivals={uniform: {spread: -0.1}}", "out of range"),
         (LEAST, "load.arrivals={gamma: {shape: 0}}", "out of range"),
         (LEAST, "load.arrivals={normal: {cv: .nan}}", "expected a number"),
-        (LEAST, "population.devices=16777216", "out of range"),
+        (LEAST, "population.devices=268435456", "out of range"),
         (LEAST, "population.devices=-1", "out of range"),
         (LEAST, "population.devices=1.5", "expected a whole number"),
         (&attached, "platform.components=[{name: a, pid: 99999999999}]", "out of range"),
