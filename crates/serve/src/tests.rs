@@ -862,8 +862,8 @@ fn no_scenario_from_the_page_starts_other_programs_or_writes_elsewhere() {
         (commands, "starts programs by platform.command"),
         (reset, "starts a program by platform.reset_command"),
         (&*place, "into a command of the profile"),
-        (&*keep, "captures would be kept outside the folder"),
-        (&*logs, "logs would be kept outside the folder"),
+        (&*keep, "outside the folder of the page (record.capture.keep"),
+        (&*logs, "outside the folder of the page (platform.logs"),
     ];
     let bench = Bench::new();
     bench.write("own.yaml", PROFILE);
