@@ -401,10 +401,11 @@ fn a_component_at_a_worker_is_started_sampled_and_stopped_there_and_only_where_t
     drop(going_on);
 }
 
-/// The scenario with a broker at a worker, its packets captured.
+/// The scenario with a broker at a worker, its packets captured. All messages count, since levels do not have those of a warm-up.
 fn captured() -> String {
     SCENARIO
         .replace("platform: embedded", "platform: ./broker.yaml")
+        .replace("warm_up: 200ms", "warm_up: 0s")
         .replace("record: { messages: true }", "record: { capture: { limit: 100 MiB } }")
 }
 
@@ -437,7 +438,7 @@ fn packets_are_captured_where_a_component_stands_and_only_where_the_worker_allow
     let logs = std::fs::read_dir(bench.path("kept")).unwrap().next().unwrap().unwrap().path();
     assert!(std::fs::read_to_string(logs.join("broker.log")).unwrap().contains("mosquitto"));
     // The coordinator sees what is on its own host.
-    let own = SCENARIO.replace("record: { messages: true }", "record: { capture: { limit: 100 MiB } }");
+    let own = captured().replace("platform: ./broker.yaml", "platform: embedded");
     let run = fleet.run(&bench, &own, 2).finish().judged();
     let dissection = &run.summary["dissection"];
     let published =
