@@ -371,6 +371,13 @@ mod tests {
         let id = (String::from("5"), 1234);
         assert_eq!(all(&Search::new(vec![Form::Ascii(None)]), &text), std::slice::from_ref(&id));
         assert!(all(&Search::new(vec![Form::Ascii(Some(78))]), &text).is_empty());
+        let many = Search::new(vec![Form::Ascii(None)]).numbered(Numbering::ManyDevices);
+        let divided = Numbering::ManyDevices.read(marker);
+        assert_eq!(
+            all(&many, &text),
+            [(divided.device.to_string(), u64::from(divided.sequence))],
+            "of a run with many devices"
+        );
         let binary = [b"\x00\x01\x4d".as_slice(), &marker.to_binary(), b"\x00"].concat();
         assert_eq!(all(&Search::new(vec![Form::Binary(77)]), &binary), std::slice::from_ref(&id));
         let number = format!("{{\"v\":{}}}", marker.to_integer().unwrap());

@@ -147,7 +147,7 @@ impl RunCapture {
         let log = plan.keep.as_ref().map(|folder| folder.join(format!("{run}-keys.log")));
         let (keys, ends) = (Arc::new(TlsKeys::new(log)), EndpointSampler::default());
         let (plan, connection_tracer, roots) = (plan.clone(), ConnectionTracer::begin(), BTreeMap::new());
-        let here = servers.iter().all(|(_, address)| is_here(address.ip()));
+        let here = !servers.is_empty() && servers.iter().all(|(_, address)| is_here(address.ip()));
         let awake = here.then(Awake::begin).flatten();
         Ok(RunCapture {
             plan,
@@ -204,8 +204,10 @@ impl RunCapture {
         for (name, address) in &elsewhere.servers {
             components.endpoint((*address).into(), name);
         }
-        // Our kernel tells of the openings of this host alone, and takes those of workers on it for strangers'.
-        let is_alone = elsewhere.captures.is_empty();
+        // Our kernel tells of the openings of this host alone, and takes those of workers on it for strangers'. So does whether the host
+        // stood still.
+        let is_alone = !elsewhere.has_workers;
+        self.awake = self.awake.filter(|_| elsewhere.servers.is_empty());
         for there in elsewhere.captures {
             let of_worker = |note: String| format!("worker {}: {note}", there.worker);
             let mut own_notes = gaps(std::slice::from_ref(&there.captured), record);
@@ -278,7 +280,8 @@ impl RunCapture {
 /// What a worker knows beside its packets: whose connections were there, and keys of TLS sessions.
 fn learn(components: &mut Components, keys: &Keys, there: &CapturedElsewhere, notes: &mut Vec<String>) {
     for OwnedEnd { address, from, until, owner } in &there.ends {
-        if !address.ip().is_unspecified() && (there.is_here || !address.ip().is_loopback()) {
+        let ip = address.ip().to_canonical();
+        if !ip.is_unspecified() && (there.is_here || !ip.is_loopback()) {
             let span = (there.clock.right(*from), there.clock.right(*until));
             components.owned((*address).into(), span, owner);
         }

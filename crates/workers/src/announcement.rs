@@ -27,6 +27,7 @@ pub struct Announcement {
     /// Which clock it reads: processes with the same one agree on the time. `None` where that is not known.
     pub clock: Option<String>,
     /// Which network it is in: processes in the same one see the same packets. `None` where that is not known.
+    #[serde(default)]
     pub network: Option<String>,
     /// What `plimsoll doctor` finds on its host.
     pub findings: Vec<String>,
@@ -39,6 +40,7 @@ pub struct Announcement {
     /// Whether it starts components of a platform.
     pub starts_components: bool,
     /// Whether it captures packets.
+    #[serde(default)]
     pub captures: bool,
 }
 

@@ -64,8 +64,8 @@ pub struct Worker {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Processors(Vec<usize>);
 
-/// More processors than this no kernel has.
-const MOST_PROCESSORS: usize = 8192;
+/// The highest number of a processor, and the most that a worker has load threads on.
+const MOST_PROCESSORS: usize = 1024;
 
 impl FromStr for Processors {
     type Err = String;

@@ -67,7 +67,7 @@ fn a_component_that_needs_more_memory_than_its_limit_dies_and_the_limit_is_named
     let bench = Bench::beside_others();
     // `tail` keeps what has no end of line.
     let hog = r#"  - name: hog
-    command: [sh, -c, "sleep 2; head -c 300000000 /dev/zero | tail"]
+    command: [sh, -c, "sleep 8; head -c 300000000 /dev/zero | tail"]
 "#;
     bench.write("spinner.yaml", &PROFILE.replace("device:\n", &format!("{hog}device:\n")));
     let limited = SCENARIO.replace("{ station: 0.5 }", "{ hog: { memory: 64 MiB } }");

@@ -12,6 +12,9 @@ const READINGS: usize = 8;
 const BETWEEN_FIRST: Nanos = Nanos::from_millis(20);
 const BETWEEN: Nanos = Nanos::from_secs(1);
 
+/// A wall clock that moves by more than that between two readings, beside what is uncertain, was set.
+const SET: Nanos = Nanos::from_millis(1);
+
 /// All clocks of a run that are not the coordinator's. Workers that read the same one have it in common, so that they agree exactly.
 pub(super) struct Clocks {
     all: Vec<HostClock>,
@@ -183,8 +186,12 @@ impl HostClock {
     fn remember(&mut self, shown: Nanos, bound: Option<Nanos>) {
         let ClockReading { offset, within, .. } = self.reading(bound);
         if let Some(by_wall_clock) = self.by_wall_clock() {
-            self.track.push((shown, offset - by_wall_clock));
-            self.track_within = self.track_within.max(within);
+            let ahead = offset - by_wall_clock;
+            // A clock that was set: around that moment times are wrong by as much.
+            let moved = self.track.last().map_or(Nanos::ZERO, |(_, before)| Nanos((ahead - *before).0.abs()));
+            let set = if moved > within + within + SET { moved } else { Nanos::ZERO };
+            self.track.push((shown, ahead));
+            self.track_within = self.track_within.max(within + set);
         }
     }
 
@@ -303,6 +310,10 @@ mod tests {
         let [(_, ahead)] = points[..] else { panic!("{points:?}") };
         assert!((ahead.0 - 3_000_000_000).abs() < 1_000_000, "{ahead}");
         assert!(within > Nanos::ZERO && within < Nanos::from_millis(2), "{within}");
+        // It is set by 5 s.
+        answer(&mut clocks, 8_000_000_000);
+        let within = clocks.track(0).1;
+        assert!(within > Nanos::from_secs(5) && within < Nanos::from_millis(5_010), "{within}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What workers kept in a run, brought to the coordinator when the load has ended: captures, put on one clock, and logs.
 
-use super::{Clocks, Fleet};
+use super::{Clocks, Fleet, FleetError, Member};
 use crate::capturing::{Captured, Death};
 use plimsoll_capture::source::Correction;
 use plimsoll_load::clock::monotonic;
@@ -13,9 +13,15 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 /// Bytes that a worker may send beside what its capture may hold: logs, keys of TLS sessions, and a packet more in each file.
 const BESIDE: u64 = 4 * 1024 * 1024 * 1024;
+
+/// A worker that is away for so long does not come back.
+const GONE: Nanos = Nanos::from_secs(30);
+/// Nothing more comes where nobody has sent anything for so long.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// What workers have of the wire, for the reader of captures.
 #[derive(Debug, Default)]
@@ -24,6 +30,8 @@ pub struct WireElsewhere {
     pub servers: Vec<(String, SocketAddr)>,
     /// What each of the workers captured.
     pub captures: Vec<CapturedElsewhere>,
+    /// Whether the run has workers, though what they captured may be lost.
+    pub has_workers: bool,
 }
 
 /// What one worker has of the wire.
@@ -59,7 +67,7 @@ impl Fleet {
     /// worker that is gone has kept is lost.
     pub fn collect(&mut self, folders: &Folders) -> (WireElsewhere, Vec<String>) {
         let (servers, limit) = self.captured.take().unwrap_or_default();
-        let mut wire = WireElsewhere { servers, ..WireElsewhere::default() };
+        let mut wire = WireElsewhere { servers, captures: Vec::new(), has_workers: true };
         if folders.captures.is_none() && folders.logs.is_none() {
             return (wire, Vec::new());
         }
@@ -82,13 +90,26 @@ impl Fleet {
         }
         // An interrupt has ended the load; what was kept until then is worth as much as ever.
         let go_on = AtomicBool::new(false);
-        while coming.iter().any(Coming::is_awaited) {
-            let Ok(messages) = self.turn(&go_on) else { break };
-            for (place, message) in messages {
-                coming.get_mut(place).into_iter().for_each(|one| one.take(&message));
+        let mut heard = Instant::now();
+        while coming.iter().any(Coming::is_awaited) && heard.elapsed() < SILENCE {
+            match self.turn(&go_on) {
+                Ok(messages) => {
+                    for (place, message) in messages {
+                        heard = Instant::now();
+                        coming.get_mut(place).into_iter().for_each(|one| one.take(&message));
+                    }
+                }
+                // The others have kept what they have.
+                Err(FleetError::Refused { worker, reason }) => {
+                    let of_it = |(_, member): &(&mut Coming, &Member)| member.worker.name == worker;
+                    if let Some((one, _)) = coming.iter_mut().zip(&self.members).find(of_it) {
+                        one.state = State::Failed(io::Error::other(reason));
+                    }
+                }
+                Err(_) => break,
             }
             for (one, member) in coming.iter_mut().zip(&self.members).filter(|(one, _)| one.is_awaited()) {
-                if member.link.is_away(monotonic()) || member.link.broken().is_some() {
+                if member.link.silence(monotonic()) > GONE || member.link.broken().is_some() {
                     one.state = State::Gone;
                 }
             }
@@ -99,8 +120,7 @@ impl Fleet {
             match one.state {
                 State::Whole => {
                     let is_here = ours.is_some() && member.worker.network == ours;
-                    let captured = one.captured(worker, &self.clocks, member.clock);
-                    wire.captures.extend(captured.map(|captured| CapturedElsewhere { is_here, ..captured }));
+                    wire.captures.extend(one.captured((worker, is_here), &self.clocks, member.clock));
                 }
                 State::Failed(error) => {
                     notes.push(format!(
@@ -109,7 +129,7 @@ impl Fleet {
                 }
                 State::Gone | State::Awaited | State::Coming => {
                     notes.push(format!(
-                        "what worker {worker} has kept of the run is lost: it was gone when the run ended"
+                        "what worker {worker} has kept of the run is lost: it was gone, or did not send it"
                     ));
                 }
             }
@@ -209,7 +229,7 @@ impl Coming {
     /// What it has of the wire, where that was wanted.
     fn captured(
         mut self,
-        worker: String,
+        (worker, is_here): (String, bool),
         clocks: &Clocks,
         clock: Option<usize>,
     ) -> Option<CapturedElsewhere> {
@@ -228,7 +248,7 @@ impl Coming {
             captured: Captured { files: self.files, packets, dropped, wrapped, died },
             clock: correction,
             within,
-            is_here: false,
+            is_here,
             ends,
             keys,
         })
@@ -313,7 +333,7 @@ mod tests {
         assert!(matches!(coming.state, State::Whole));
         let read = |path: &Path| std::fs::read_to_string(path).unwrap();
         assert_eq!(read(&folder.path().join("logs/broker.log")), "words");
-        let one = coming.captured("w".into(), &Clocks::new(None), None).unwrap();
+        let one = coming.captured(("w".into(), false), &Clocks::new(None), None).unwrap();
         assert_eq!((one.captured.files.len(), read(&one.captured.files[0])), (1, "one two".to_owned()));
         assert_eq!(read(&one.keys.unwrap()), "key");
         assert_eq!(file_name(0, "a/../b ü"), "worker-1-a----b--");

@@ -101,7 +101,7 @@ pub struct AtWorkers<'a> {
     pub fleet: &'a mut Fleet,
     /// Of the run.
     pub plan: &'a Plan,
-    /// The servers of the platform on the coordinator's host.
+    /// The servers of the platform that the coordinator knows: on its host, and those that run already.
     pub servers: &'a [(String, SocketAddr)],
     /// Set to give up.
     pub stop: &'a AtomicBool,

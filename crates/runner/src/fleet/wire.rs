@@ -56,7 +56,11 @@ type Servers<'a> = (&'a [(String, SocketAddr)], &'a [(String, SocketAddr)]);
 fn filters(plan: &CapturePlan, servers: Servers<'_>, members: &[Member]) -> Vec<Option<String>> {
     let hosts: Vec<HostOf> = members
         .iter()
-        .map(|member| HostOf { network: member.worker.network.as_deref(), address: member.worker.address })
+        .map(|member| HostOf {
+            network: member.worker.network.as_deref(),
+            address: member.worker.address,
+            captures: member.worker.captures,
+        })
         .collect();
     filters_of(plan, servers, &hosts, network_identity().as_deref(), &is_here)
 }
@@ -65,6 +69,8 @@ fn filters(plan: &CapturePlan, servers: Servers<'_>, members: &[Member]) -> Vec<
 struct HostOf<'a> {
     network: Option<&'a str>,
     address: IpAddr,
+    /// Whether it may capture.
+    captures: bool,
 }
 
 /// The same where the coordinator is in the network `ours` and has the addresses `is_here`.
@@ -75,17 +81,22 @@ fn filters_of(
     ours: Option<&str>,
     is_here: &dyn Fn(IpAddr) -> bool,
 ) -> Vec<Option<String>> {
-    // One of those in a network sees what all of them do.
-    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    // One of those in a network sees what all of them do: one that may capture, if there is one.
+    let sees_for_all = |place: usize, network: &str| {
+        let there = || hosts.iter().enumerate().filter(|(_, host)| host.network == Some(network));
+        let chosen = there().find(|(_, host)| host.captures).or_else(|| there().next());
+        chosen.is_some_and(|(chosen, _)| chosen == place)
+    };
     let mut own: BTreeMap<&str, BTreeSet<IpAddr>> = BTreeMap::new();
-    for HostOf { network, address } in hosts {
+    for HostOf { network, address, .. } in hosts {
         own.entry(network.unwrap_or_default()).or_default().insert(*address);
     }
     let addresses: BTreeSet<IpAddr> = hosts.iter().map(|host| host.address).collect();
     hosts
         .iter()
-        .map(|HostOf { network, address }| {
-            if network.is_some_and(|network| !seen.insert(network)) {
+        .enumerate()
+        .map(|(place, HostOf { network, address, .. })| {
+            if network.is_some_and(|network| !sees_for_all(place, network)) {
                 return None;
             }
             let alone = BTreeSet::from([*address]);
@@ -98,7 +109,11 @@ fn filters_of(
             if let Some(filter) = plan.filter.as_ref().filter(|_| !is_ours) {
                 return Some(filter.clone());
             }
-            let at = |server: SocketAddr| format!("(host {} and port {})", server.ip(), server.port());
+            // Both of one end: the host's own clients may go to that port of another one.
+            let at = |server: SocketAddr| {
+                let (ip, port) = (server.ip(), server.port());
+                format!("(src host {ip} and src port {port}) or (dst host {ip} and dst port {port})")
+            };
             let of = |servers: &[(String, SocketAddr)]| {
                 servers.iter().map(|(_, server)| *server).collect::<Vec<_>>()
             };
@@ -136,7 +151,7 @@ mod tests {
         let [servers, there] = [servers, there].map(|all| all.iter().map(server).collect::<Vec<_>>());
         let hosts: Vec<HostOf> = hosts
             .iter()
-            .map(|(network, host)| HostOf { network: *network, address: address(*host) })
+            .map(|(network, host)| HostOf { network: *network, address: address(*host), captures: true })
             .collect();
         filters_of(plan, (&servers, &there), &hosts, Some("ours"), &|server| server == address(1))
     }
@@ -144,7 +159,10 @@ mod tests {
     #[test]
     fn each_connection_is_captured_at_one_place() {
         let plan = CapturePlan::default();
-        let at = |host: u8, port: u16| format!("(host 192.0.2.{host} and port {port})");
+        let at = |host: u8, port: u16| {
+            let end = |way: &str| format!("({way} host 192.0.2.{host} and {way} port {port})");
+            format!("{} or {}", end("src"), end("dst"))
+        };
         // The coordinator has 1, the second worker is in the network of the first, and nobody is at 9.
         let hosts = [(Some("a"), 2), (Some("a"), 2), (Some("b"), 3), (Some("ours"), 1), (None, 4)];
         assert_eq!(
@@ -176,7 +194,9 @@ mod tests {
             ..CapturePlan::default()
         };
         let found = filters(&plan, [&[], &[]], &[(Some("a"), 2)]);
-        assert_eq!(found, [Some("(host 192.0.2.2 and port 5) or host 192.0.2.8".to_owned())]);
+        let named =
+            "(src host 192.0.2.2 and src port 5) or (dst host 192.0.2.2 and dst port 5) or host 192.0.2.8";
+        assert_eq!(found, [Some(named.to_owned())]);
         let plan = CapturePlan { filter: Some("udp".into()), ..plan };
         assert_eq!(
             filters(&plan, [&[], &[]], &[(Some("a"), 2), (Some("ours"), 1)]),

@@ -19,6 +19,9 @@ use std::time::Duration;
 /// How often it is looked at which process has which connection.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Ends of connections that are told: with more, a message about them would not fit between worker and coordinator.
+const MOST_ENDS: usize = 200_000;
+
 /// See the module. Dropped, it ends, and nothing of it is left.
 pub struct Wire {
     keys: Arc<TlsKeys>,
@@ -94,7 +97,7 @@ impl Wire {
                     owner: span.owner,
                 })
             });
-            Some(Kept { captured, ends: ends.collect() })
+            Some(Kept { captured, ends: ends.take(MOST_ENDS).collect() })
         };
         let thread = std::thread::Builder::new().name("wire".into()).spawn(work)?;
         let keys = Arc::new(TlsKeys::new(Some(key_log.clone())));

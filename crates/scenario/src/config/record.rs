@@ -51,8 +51,8 @@ pub(crate) struct Capture {
     pub names: BTreeMap<String, String>,
     /// The most that is kept of each capture; beyond it the oldest packets are written over.
     pub limit: AsText<Size>,
-    /// A folder that keeps the captures, and beside them the keys of our clients' TLS sessions, which open them. Default: they
-    /// are removed once they are read, and keys are written nowhere.
+    /// A folder that keeps the captures, and beside them the keys of our clients' TLS sessions, which open them. Default: captures
+    /// are removed once they are read, and so are the keys that workers send.
     pub keep: Option<String>,
 }
 
