@@ -508,6 +508,7 @@ fn end_of(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::GO_ON;
     use std::os::unix::fs::PermissionsExt;
     use std::time::{Duration, Instant};
     use tempfile::TempDir;
@@ -558,8 +559,7 @@ mod tests {
 
     #[test]
     fn a_job_runs_alone_is_found_again_and_stops() {
-        let (folder, first) =
-            jobs("trap 'echo stopped; exit 5' INT\necho \"$@\"\nenv\nwhile :; do sleep 0.05; done");
+        let (folder, first) = jobs(&format!("trap 'echo stopped; exit 5' INT\necho \"$@\"\nenv\n{GO_ON}"));
         let id = enqueue(&first);
         advance(&first);
         await_that(|| first.job(&id).unwrap().output.contains("PATH="));

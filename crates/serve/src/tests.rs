@@ -1,4 +1,7 @@
-//! Requests to the whole page: what is refused, and what is answered to whom. Each attack that `gate` names is tried here.
+//! Requests to the whole page: what is answered to whom. Each attack that `gate` names is tried in `attacks`.
+
+mod attacks;
+mod looking_back;
 
 use crate::api::OPERATIONS;
 use crate::fields::escaped;
@@ -14,6 +17,7 @@ use hyper::header::{
     AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE,
     X_FRAME_OPTIONS,
 };
+
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use plimsoll_model::Nanos;
 use plimsoll_model::message::{Fate, MessageRecord};
@@ -30,32 +34,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// Ends a stand-in for the program with the folder of its test, and in two minutes at the latest.
+pub const GO_ON: &str = "for look in $(seq 2400); do [ -e \"$0\" ] || exit; sleep 0.05; done";
+
 const HERE: &str = "127.0.0.1:8800";
 const OURS: &str = "http://127.0.0.1:8800";
 const SCENARIO: &str = "name: mine\nplatform: embedded\npopulation: { devices: 10, subscribers: 1 }\nload: { levels: [100], hold: 10s }\n";
 const RUNS: [&str; 2] = ["3vk1a81x", "3vk1a81y"];
-
-/// All that changes something, or shows what operators alone may see.
-const CHANGES: [&str; 15] = [
-    "/api/jobs",
-    "/api/jobs/0123456789abcdef/stop",
-    "/api/jobs/0123456789abcdef/remove",
-    "/api/check",
-    "/runs/3vk1a81x/annotate",
-    "/runs/3vk1a81x/delete",
-    "/runs/3vk1a81x/restore",
-    "/jobs",
-    "/jobs/0123456789abcdef/remove",
-    "/jobs/0123456789abcdef/stop",
-    "/scenarios/save",
-    "/scenarios/fill",
-    "/check",
-    "/form",
-    "/form/set",
-];
-
-/// Downloads that are made of a message log.
-const OF_LOG: [&str; 3] = ["messages", "events", "jtl"];
 
 /// A page with a folder of its own, whose runs are made by a shell script.
 struct Bench {
@@ -95,8 +80,7 @@ impl Bench {
     fn with_site(change: impl FnOnce(&mut Options), change_site: impl FnOnce(&mut Site)) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
-        fs::write(&program, "#!/bin/sh\ntrap 'exit 105' INT\necho it runs\nwhile :; do sleep 0.05; done\n")
-            .unwrap();
+        fs::write(&program, format!("#!/bin/sh\ntrap 'exit 105' INT\necho it runs\n{GO_ON}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
         let mut options = options(folder.path());
         change(&mut options);
@@ -183,440 +167,6 @@ fn the_script_of_the_page_does_what_it_should() {
 }
 
 #[test]
-fn an_address_that_other_hosts_reach_is_refused_unless_it_is_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
-    for (listen, allow_remote, fine) in [
-        ("127.0.0.1:8800", false, true),
-        ("[::1]:8800", false, true),
-        ("0.0.0.0:8800", false, false),
-        ("192.0.2.1:8800", false, false),
-        ("[::]:8800", false, false),
-        ("192.0.2.1:8800", true, true),
-    ] {
-        let options =
-            Options { listen: listen.parse::<SocketAddr>().unwrap(), allow_remote, ..options(folder.path()) };
-        let checked = options.check_address();
-        assert_eq!(checked.is_ok(), fine, "{listen}");
-        assert!(checked.err().is_none_or(|error| matches!(error, ServeError::Remote(_))));
-    }
-}
-
-#[test]
-fn who_has_no_token_gets_nothing() {
-    let bench = Bench::new();
-    bench.store_runs();
-    bench.write("mine.yaml", SCENARIO);
-    let wrong = format!("plimsoll-8800={}", "0".repeat(64));
-    let cut = bench.operator()[..40].to_owned();
-    let other_name = format!("plimsoll-8801={}", bench.site.tokens.operator());
-    for cookie in ["", "plimsoll-8800=", &wrong, &cut, &other_name] {
-        for path in [
-            "/",
-            "/runs/3vk1a81x",
-            "/runs/3vk1a81x/report",
-            "/scenarios/edit/mine.yaml",
-            "/assets/page.js",
-            "/x",
-        ] {
-            let answer = bench.ask(Method::GET, path, &[("host", HERE), ("cookie", cookie)], "");
-            assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{cookie} {path}");
-            assert!(
-                !answer.text.contains("3vk1a81x") && !answer.text.contains("embedded"),
-                "{}",
-                answer.text
-            );
-        }
-    }
-    let wrong = format!("Bearer {}", "0".repeat(64));
-    for authorization in ["Bearer ", "Basic x", &wrong] {
-        let headers =
-            [("host", HERE), (AUTHORIZATION.as_str(), authorization), ("cookie", &bench.operator())];
-        assert_eq!(
-            bench.ask(Method::GET, "/", &headers, "").status,
-            StatusCode::UNAUTHORIZED,
-            "{authorization}"
-        );
-    }
-}
-
-#[test]
-fn a_token_in_the_address_becomes_a_cookie_that_no_script_and_no_other_site_has() {
-    let bench = Bench::new();
-    let entrances = bench.site.entrances();
-    let path = entrances.operator.strip_prefix(OURS).unwrap();
-    let answer = bench.ask(Method::GET, path, &[("host", HERE)], "");
-    assert_eq!((answer.status, &answer.headers[LOCATION]), (StatusCode::SEE_OTHER, &"/".parse().unwrap()));
-    let cookie = answer.headers[SET_COOKIE].to_str().unwrap();
-    assert!(cookie.starts_with(&format!("{};", bench.operator())), "{cookie}");
-    assert!(cookie.contains("; HttpOnly") && cookie.contains("; SameSite=Strict"), "{cookie}");
-    let wrong = bench.ask(Method::GET, "/?token=0", &[("host", HERE)], "");
-    assert!(wrong.status == StatusCode::UNAUTHORIZED && !wrong.headers.contains_key(SET_COOKIE));
-    // Elsewhere it opens nothing, so that it stands in no other address.
-    let elsewhere = bench.ask(Method::GET, &path.replacen("/?", "/scenarios?", 1), &[("host", HERE)], "");
-    assert_eq!(elsewhere.status, StatusCode::UNAUTHORIZED);
-}
-
-/// DNS rebinding: the attacker's name leads to our address, and the browser sends that name.
-#[test]
-fn a_host_that_is_not_ours_is_refused_even_with_the_token() {
-    let bench = Bench::new();
-    let cookie = bench.operator();
-    for host in ["attacker.example:8800", "attacker.example", "127.0.0.1:80", ""] {
-        let answer = bench.ask(Method::GET, "/", &[("host", host), ("cookie", &cookie)], "");
-        assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST, "{host}");
-    }
-    assert_eq!(
-        bench.ask(Method::GET, "/", &[("cookie", &cookie)], "").status,
-        StatusCode::MISDIRECTED_REQUEST
-    );
-    let twice = [("host", HERE), ("host", "attacker.example"), ("cookie", cookie.as_str())];
-    assert_eq!(bench.ask(Method::GET, "/", &twice, "").status, StatusCode::MISDIRECTED_REQUEST);
-    let absolute =
-        bench.ask(Method::GET, "http://attacker.example/", &[("host", HERE), ("cookie", &cookie)], "");
-    assert_eq!(absolute.status, StatusCode::MISDIRECTED_REQUEST);
-    assert_eq!(bench.get("/").status, StatusCode::OK);
-}
-
-/// Cross-site request forgery: another site has the browser send a form, with the cookie.
-#[test]
-fn a_request_of_another_site_changes_nothing() {
-    let bench = Bench::new();
-    bench.write("mine.yaml", SCENARIO);
-    let cookie = bench.operator();
-    let form = ("content-type", "application/x-www-form-urlencoded");
-    for origin in ["http://attacker.example", "http://127.0.0.1:8801", "http://localhost:8800", "null", ""] {
-        let headers = [("host", HERE), ("cookie", &cookie), ("origin", origin), form];
-        let answer = bench.ask(Method::POST, "/jobs", &headers, "scenario=mine.yaml");
-        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{origin}");
-    }
-    let no_origin =
-        bench.ask(Method::POST, "/jobs", &[("host", HERE), ("cookie", &cookie), form], "scenario=mine.yaml");
-    assert_eq!(no_origin.status, StatusCode::FORBIDDEN);
-    for site in ["cross-site", "same-site"] {
-        for (method, path) in [(Method::POST, "/jobs"), (Method::GET, "/runs/3vk1a81x/downloads/summary")] {
-            let headers =
-                [("host", HERE), ("cookie", &cookie), ("origin", OURS), ("sec-fetch-site", site), form];
-            assert_eq!(bench.ask(method, path, &headers, "").status, StatusCode::FORBIDDEN, "{site} {path}");
-        }
-    }
-    for path in CHANGES {
-        let headers = [("host", HERE), ("cookie", &*cookie), ("origin", "http://attacker.example"), form];
-        let answer =
-            bench.ask(Method::POST, path, &headers, "scenario=mine.yaml&key=name&value=x&text=name:%20a");
-        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
-    }
-    assert_eq!(bench.site.jobs.at_work(), AtWork::default());
-    // A link to the page is fine.
-    let visit = [
-        ("host", HERE),
-        ("cookie", cookie.as_str()),
-        ("sec-fetch-site", "cross-site"),
-        ("sec-fetch-mode", "navigate"),
-        ("sec-fetch-dest", "document"),
-    ];
-    assert_eq!(bench.ask(Method::GET, "/", &visit, "").status, StatusCode::OK);
-    let framed = [
-        ("host", HERE),
-        ("cookie", cookie.as_str()),
-        ("sec-fetch-site", "cross-site"),
-        ("sec-fetch-mode", "navigate"),
-        ("sec-fetch-dest", "iframe"),
-    ];
-    assert_eq!(bench.ask(Method::GET, "/", &framed, "").status, StatusCode::FORBIDDEN);
-}
-
-#[test]
-fn viewers_look_and_change_nothing() {
-    let bench = Bench::new();
-    bench.store_runs();
-    bench.write("mine.yaml", SCENARIO);
-    let viewer = bench.viewer();
-    let look = |path: &str| bench.ask(Method::GET, path, &[("host", HERE), ("cookie", &viewer)], "");
-    for path in ["/", "/jobs", "/deleted", "/runs/3vk1a81x", "/scenarios", "/profiles", "/profiles/mosquitto"]
-    {
-        let answer = look(path);
-        assert_eq!(answer.status, StatusCode::OK, "{path}");
-        assert!(answer.text.contains("You can look, and change nothing."), "{path}");
-    }
-    assert!(!look("/scenarios").text.contains("/scenarios/edit/"));
-    for path in ["/scenarios/edit/mine.yaml", "/scenarios/new"] {
-        assert_eq!(look(path).status, StatusCode::FORBIDDEN, "{path}");
-    }
-    for path in CHANGES {
-        let answer = bench.ask(Method::POST, path, &bench.own_form(&viewer), "scenario=mine.yaml");
-        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
-    }
-}
-
-#[test]
-fn every_answer_says_what_a_browser_may_do() {
-    let bench = Bench::new();
-    bench.store_runs();
-    let pages = [
-        "/",
-        "/runs/3vk1a81x",
-        "/scenarios",
-        "/scenarios/new",
-        "/profiles",
-        "/compare?run=3vk1a81x&run=3vk1a81y",
-        "/none",
-    ];
-    let answers = pages.map(|path| bench.get(path)).into_iter();
-    for answer in answers.chain([bench.ask(Method::GET, "/", &[("host", "x")], "")]) {
-        let policy = answer.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
-        assert!(
-            policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
-            "{policy}"
-        );
-        assert!(!policy.contains("unsafe"), "{policy}");
-        assert_eq!(answer.headers[X_FRAME_OPTIONS], "DENY");
-        for (name, value) in [
-            ("x-content-type-options", "nosniff"),
-            ("cross-origin-resource-policy", "same-origin"),
-            ("cross-origin-opener-policy", "same-origin"),
-            ("referrer-policy", "same-origin"),
-            ("cache-control", "no-store"),
-        ] {
-            assert_eq!(answer.headers[name], value, "{name}");
-        }
-        // What the policy would forbid is not there either.
-        assert!(
-            !answer.text.contains("<script>")
-                && !answer.text.contains("style=")
-                && !answer.text.contains("onclick")
-        );
-        // Addresses stand in texts alone: nothing is loaded from elsewhere, and nothing leads there.
-        for attribute in ["src", "href", "action", "formaction"] {
-            for begin in ["http", "//"] {
-                let elsewhere = format!(" {attribute}=\"{begin}");
-                assert!(!answer.text.contains(&elsewhere), "{elsewhere}: {}", answer.text);
-            }
-        }
-    }
-}
-
-#[test]
-fn a_report_stands_in_a_sandbox() {
-    let bench = Bench::new();
-    bench.store_runs();
-    let page = bench.get("/runs/3vk1a81x");
-    assert!(page.text.contains("sandbox=\"allow-scripts allow-downloads\""), "{}", page.text);
-    let verdict = page.text.find("The run could not be done").unwrap();
-    assert!(verdict < page.text.find("<iframe").unwrap(), "the verdict is first");
-    let [whole, below] =
-        ["/runs/3vk1a81x/report", "/runs/3vk1a81x/report/below"].map(|path| bench.get(path).text);
-    assert!(
-        whole.contains("The run could not be done") && !below.contains("<h1"),
-        "the page has its head: {below}"
-    );
-    assert!(page.text.contains("src=\"/runs/3vk1a81x/report/below\""));
-    for path in
-        ["/runs/3vk1a81x/report", "/runs/3vk1a81x/report/below", "/compare/report?run=3vk1a81x&run=3vk1a81y"]
-    {
-        let report = bench.get(path);
-        assert_eq!(report.status, StatusCode::OK, "{}", report.text);
-        let policy = report.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
-        assert!(policy.starts_with("sandbox allow-scripts allow-downloads;"), "{policy}");
-        assert!(!policy.contains("allow-same-origin") && policy.contains("default-src 'none'"), "{policy}");
-        assert!(policy.contains("frame-ancestors 'self'") && !policy.contains("connect-src"), "{policy}");
-        assert!(report.text.contains("<script>"), "it has its own script");
-    }
-}
-
-#[test]
-fn runs_are_listed_found_and_downloaded() {
-    let bench = Bench::new();
-    assert!(bench.get("/").text.contains("No runs yet"));
-    bench.store_runs();
-    let list = bench.get("/");
-    assert!(list.text.contains("/runs/3vk1a81x") && list.text.contains("chip failed"), "{}", list.text);
-    assert!(list.text.contains("&lt;script&gt;3vk1a81y"), "names are escaped");
-    for (query, found) in [
-        ("text=3vk1a81x", [true, false]),
-        ("verdict=failed", [true, true]),
-        ("verdict=met", [false, false]),
-        ("from=2026-12-01", [false, false]),
-        ("page=1", [false, false]),
-    ] {
-        let text = bench.get(&format!("/?{query}")).text;
-        assert_eq!(RUNS.map(|id| text.contains(&format!("/runs/{id}"))), found, "{query}");
-    }
-    for wrong in ["/runs/zzzzzzzz", "/runs/last", "/runs/..%2f..%2fetc", "/runs/3vk1a81x/downloads/passwd"] {
-        assert_eq!(bench.get(wrong).status, StatusCode::NOT_FOUND, "{wrong}");
-    }
-    for download in crate::downloads::DOWNLOADS.iter().filter(|download| !OF_LOG.contains(&download.name)) {
-        let answer = bench.get(&format!("/runs/3vk1a81x/downloads/{}", download.name));
-        assert_eq!(answer.status, StatusCode::OK, "{}: {}", download.name, answer.text);
-        let disposition = answer.headers["content-disposition"].to_str().unwrap();
-        assert!(disposition.starts_with("attachment; filename=\"plimsoll.3vk1a81x."), "{disposition}");
-    }
-    let summary = bench.get("/runs/3vk1a81x/downloads/summary");
-    assert_eq!(summary.headers[CONTENT_TYPE], "application/json");
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&summary.text).unwrap()["verdict"], "failed");
-    for name in OF_LOG {
-        let answer = bench.get(&format!("/runs/3vk1a81x/downloads/{name}"));
-        assert!(
-            answer.status == StatusCode::NOT_FOUND && answer.text.contains("no message log"),
-            "{}",
-            answer.text
-        );
-    }
-    assert_eq!(bench.get("/compare?run=3vk1a81x").status, StatusCode::BAD_REQUEST);
-}
-
-#[test]
-fn runs_have_tags_and_notes_and_are_found_by_them() {
-    let bench = Bench::new();
-    bench.store_runs();
-    let annotate = |run: &str, tags: &str, note: &str| {
-        bench.post(&format!("/runs/{run}/annotate"), &[("tags", tags), ("note", note)])
-    };
-    let kept = annotate("3vk1a81x", "night cold", "<b>slow</b>\r\ndisk");
-    assert_eq!(
-        (kept.status, &kept.headers[LOCATION]),
-        (StatusCode::SEE_OTHER, &"/runs/3vk1a81x".parse().unwrap())
-    );
-    let page = bench.get("/runs/3vk1a81x").text;
-    assert!(
-        page.contains("href=\"/?text=night\"") && page.contains("&lt;b&gt;slow&lt;/b&gt;\ndisk"),
-        "{page}"
-    );
-    assert!(!page.contains("<b>slow"), "{page}");
-    let found =
-        |query: &str| RUNS.map(|id| bench.get(&format!("/?{query}")).text.contains(&format!("/runs/{id}\"")));
-    assert_eq!(
-        (found("text=cold"), found("text=warm"), found("")),
-        ([true, false], [false, false], [true, true])
-    );
-    for (tags, note) in [("<script>", ""), ("", "a\u{202e}b"), ("a", &"x".repeat(20_000))] {
-        assert_eq!(annotate("3vk1a81x", tags, note).status, StatusCode::UNPROCESSABLE_ENTITY, "{tags}");
-    }
-    for run in ["zzzzzzzz", "last", "..%2f", "'%20or%201=1"] {
-        assert_eq!(annotate(run, "a", "").status, StatusCode::NOT_FOUND, "{run}");
-    }
-    let of_viewer =
-        bench.ask(Method::GET, "/runs/3vk1a81x", &[("host", HERE), ("cookie", &bench.viewer())], "");
-    assert!(
-        of_viewer.text.contains("&lt;b&gt;slow") && !of_viewer.text.contains("/annotate"),
-        "{}",
-        of_viewer.text
-    );
-}
-
-#[test]
-fn a_name_has_a_history_whose_chart_stands_in_a_sandbox() {
-    let bench = Bench::new();
-    bench.store_runs();
-    let page = bench.get("/runs/3vk1a81x").text;
-    assert!(page.contains("href=\"/history?name=%3Cscript%3E3vk1a81x\""), "{page}");
-    let history = bench.get("/history?name=%3Cscript%3E3vk1a81x");
-    assert_eq!(history.status, StatusCode::OK);
-    assert!(history.text.contains("No run of that name has a load line yet."), "{}", history.text);
-    assert!(
-        history.text.contains("/runs/3vk1a81x\"") && !history.text.contains("/runs/3vk1a81y"),
-        "{}",
-        history.text
-    );
-    assert!(!history.text.contains("<script>"), "{}", history.text);
-    let report = bench.get("/history/report?name=%3Cscript%3E3vk1a81x");
-    let policy = report.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
-    assert!(policy.starts_with("sandbox allow-scripts") && !policy.contains("allow-same-origin"), "{policy}");
-    assert!(report.text.contains("&lt;script&gt;3vk1a81x"), "{}", report.text);
-    for wrong in ["/history", "/history?name=none", "/history?name=3vk1a81x"] {
-        assert_eq!(bench.get(wrong).status, StatusCode::NOT_FOUND, "{wrong}");
-    }
-    bench.post("/runs/3vk1a81x/delete", &[]);
-    assert_eq!(bench.get("/history?name=%3Cscript%3E3vk1a81x").status, StatusCode::NOT_FOUND);
-}
-
-#[test]
-fn a_deleted_run_is_restored_or_purged_when_the_host_is_idle() {
-    let bench = Bench::new();
-    let store = bench.folder.path().join("plimsoll.db");
-    assert!(bench.get("/deleted").text.contains("No run was deleted."));
-    bench.store_runs();
-    let listed = || RUNS.map(|id| bench.get("/").text.contains(&format!("/runs/{id}\"")));
-    let deleted = bench.post("/runs/3vk1a81x/delete", &[]);
-    assert_eq!(deleted.headers[LOCATION], "/deleted");
-    assert_eq!(listed(), [false, true]);
-    assert!(bench.get("/").text.contains("Deleted runs: 1"));
-    assert!(bench.get("/deleted").text.contains("action=\"/runs/3vk1a81x/restore\""));
-    assert!(bench.get("/runs/3vk1a81x").text.contains("This run was deleted"), "it is there as before");
-    annotation_page::purge(&bench.site).unwrap();
-    let restored = bench.post("/runs/3vk1a81x/restore", &[]);
-    assert_eq!((&restored.headers[LOCATION], listed()), (&"/runs/3vk1a81x".parse().unwrap(), [true, true]));
-    // More than a day ago, and nothing goes on: it is purged. While something measures on the host, it is not.
-    mark_deleted(&store, "3vk1a81x", Some("2026-01-01T00:00:00Z")).unwrap();
-    let lock = HostLock::take(&bench.site.jobs.lock).unwrap();
-    annotation_page::purge(&bench.site).unwrap();
-    assert_eq!(bench.get("/runs/3vk1a81x").status, StatusCode::OK);
-    drop(lock);
-    annotation_page::purge(&bench.site).unwrap();
-    assert_eq!(bench.get("/runs/3vk1a81x").status, StatusCode::NOT_FOUND);
-    assert_eq!(bench.post("/runs/3vk1a81x/restore", &[]).status, StatusCode::NOT_FOUND);
-    assert_eq!((listed(), bench.get("/runs/3vk1a81y").status), ([false, true], StatusCode::OK));
-}
-
-#[test]
-fn a_run_that_goes_on_is_not_deleted() {
-    let bench = Bench::new();
-    let process = identity_of(std::process::id());
-    let new = NewRun {
-        id: "3vk1a81z".into(),
-        name: "going on".into(),
-        scenario: "name: x\n".into(),
-        terms: Terms::default(),
-        provenance: Provenance { process, ..Provenance::default() },
-    };
-    let _writer = RunWriter::begin(&bench.folder.path().join("plimsoll.db"), &new, &Arc::default()).unwrap();
-    let deleted = bench.post("/runs/3vk1a81z/delete", &[]);
-    assert_eq!(deleted.status, StatusCode::CONFLICT, "{}", deleted.text);
-    assert!(!bench.get("/runs/3vk1a81z").text.contains("/delete\""));
-}
-
-/// More than one piece of a log is whole and in order, with its header once.
-#[test]
-fn a_message_log_is_sent_as_it_is_read() {
-    let bench = Bench::new();
-    bench.store_runs();
-    let new = NewRun {
-        id: "3vk1a81z".into(),
-        name: "logged".into(),
-        scenario: "name: x\n".into(),
-        terms: Terms::default(),
-        provenance: Provenance::default(),
-    };
-    let mut writer =
-        RunWriter::begin(&bench.folder.path().join("plimsoll.db"), &new, &Arc::default()).unwrap();
-    let message = |sequence| MessageRecord {
-        level: 0,
-        sample: None,
-        device: 1,
-        sequence,
-        due: Nanos(1),
-        ready: Nanos(2),
-        sent: Some(Nanos(3)),
-        done: None,
-        first_received: None,
-        retrieved: None,
-        dispatched: None,
-        receivers: 0,
-        missing: 0,
-        fate: Fate::Complete,
-    };
-    writer.append(&[Measurement::Messages((0..5000).map(message).collect())]).unwrap();
-    writer.end(&RunEnd::Complete).unwrap();
-    for name in OF_LOG {
-        let answer = bench.get(&format!("/runs/3vk1a81z/downloads/{name}"));
-        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
-        assert_eq!(answer.text.lines().count(), 5001, "{name}");
-    }
-    let text = bench.get("/runs/3vk1a81z/downloads/messages").text;
-    let sequences = text.lines().skip(1).map(|line| line.split(',').nth(3).unwrap().parse::<u32>().unwrap());
-    assert!(sequences.eq(0..5000));
-}
-
-#[test]
 fn a_check_says_at_which_line_something_is_wrong() {
     let bench = Bench::new();
     let check = |text: &str| {
@@ -655,23 +205,6 @@ fn a_check_says_at_which_line_something_is_wrong() {
 }
 
 #[test]
-fn bodies_are_bounded() {
-    let bench = Bench::new();
-    let large = "x".repeat(4 << 20);
-    let headers =
-        [("host", HERE), ("cookie", &*bench.operator()), ("origin", OURS), ("content-type", "text/plain")];
-    assert_eq!(bench.ask(Method::POST, "/check", &headers, &large).status, StatusCode::PAYLOAD_TOO_LARGE);
-    let larger_than_a_scenario = "x".repeat((1 << 20) + 1);
-    let answer = bench.ask(Method::POST, "/check", &headers, &larger_than_a_scenario);
-    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
-    assert_eq!(
-        bench.post("/scenarios/save", &[("name", "a.yaml"), ("text", &large)]).status,
-        StatusCode::PAYLOAD_TOO_LARGE
-    );
-    assert!(!bench.folder.path().join("a.yaml").exists());
-}
-
-#[test]
 fn what_is_not_there_and_what_is_not_done_is_said() {
     let bench = Bench::new();
     let status =
@@ -691,19 +224,6 @@ fn what_is_not_there_and_what_is_not_done_is_said() {
     let script = bench.get("/assets/page.js");
     assert_eq!(script.headers[CONTENT_TYPE], "text/javascript; charset=utf-8");
     assert!(script.text.contains("EventSource") && script.headers["cache-control"] == "private, max-age=300");
-}
-
-/// A body that never comes to its end.
-#[test]
-fn a_request_that_takes_too_long_is_given_up() {
-    let bench = Bench::with_site(|_| {}, |site| site.patience = Duration::from_millis(200));
-    let endless = StreamBody::new(pending::<Result<Frame<Bytes>, std::io::Error>>());
-    let request =
-        Request::post("/check").header(HOST, HERE).header(COOKIE, bench.operator()).header(ORIGIN, OURS);
-    let request = request.header(CONTENT_TYPE, "text/plain").body(endless).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let answer = runtime.block_on(routes::answer(&bench.site, request));
-    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
 #[test]
@@ -843,50 +363,6 @@ fn all_fields_are_set_at_once_and_nothing_is_saved_by_that() {
     assert!(unknown.text.contains("no field `&lt;b&gt;`"), "{}", unknown.text);
 }
 
-/// A profile whose component has a path that a scenario can set.
-const PROFILE: &str = "name: own\ntitle: A profile of the folder\nvariables: { place: data, wait: \"1\" }\n\
-    components:\n  - name: server\n    command: [sleep, \"{wait}\", \"{place}/log\", \"{port:main}\"]\n    mqtt_port: main\n";
-
-#[test]
-fn no_scenario_from_the_page_starts_other_programs_or_writes_elsewhere() {
-    let own = "name: mine\nplatform: { profile: ./own.yaml }\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
-    let with = |value: &str| own.replace("own.yaml }", &format!("own.yaml, with: {{ {value} }} }}"));
-    let commands = "name: mine\nplatform: { profile: existing, command: { up: [sh, -c, id], down: [\"true\"] } }\n\
-        population: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
-    let reset = "name: mine\nplatform: { profile: existing, address: \"mqtt://127.0.0.1\", between_runs: reset, reset_command: [id] }\n\
-        population: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
-    let keep = format!("{SCENARIO}record: {{ capture: {{ keep: /tmp/elsewhere }} }}\n");
-    let logs = own.replace("own.yaml }", "own.yaml, logs: ../elsewhere }");
-    let place = with("place: /etc/cron.d");
-    let cases = [
-        (commands, "starts programs by platform.command"),
-        (reset, "starts a program by platform.reset_command"),
-        (&*place, "into a command of the profile"),
-        (&*keep, "outside the folder of the page (record.capture.keep"),
-        (&*logs, "outside the folder of the page (platform.logs"),
-    ];
-    let bench = Bench::new();
-    bench.write("own.yaml", PROFILE);
-    for (text, why) in cases {
-        // Whoever can write into the folder may have put it there: the page does not start it all the same.
-        bench.write("mine.yaml", text);
-        let started = bench.post("/jobs", &[("scenario", "mine.yaml")]);
-        assert_eq!(started.status, StatusCode::FORBIDDEN, "{why}: {}", started.text);
-        assert!(started.text.contains(why), "{why}: {}", started.text);
-        let saved = bench.post("/scenarios/save", &[("name", "other.yaml"), ("text", text)]);
-        assert_eq!(saved.status, StatusCode::UNPROCESSABLE_ENTITY, "{why}");
-        assert!(saved.text.contains("Not from here: "), "{}", saved.text);
-    }
-    for fine in [own, &with("wait: \"2\"")] {
-        let saved = bench.post("/scenarios/save", &[("name", "fine.yaml"), ("text", fine)]);
-        assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.text);
-        fs::remove_file(bench.folder.path().join("fine.yaml")).unwrap();
-    }
-    let allowing = Bench::with(|options| options.allow_commands = true);
-    let saved = allowing.post("/scenarios/save", &[("name", "mine.yaml"), ("text", commands)]);
-    assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.text);
-}
-
 #[test]
 fn a_run_is_started_watched_and_stopped() {
     let bench = Bench::new();
@@ -965,40 +441,6 @@ fn a_scenario_in_which_something_varies_is_swept() {
     let policy = report.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
     assert!(policy.starts_with("sandbox allow-scripts") && !policy.contains("allow-same-origin"), "{policy}");
     bench.post(&format!("{path}/stop"), &[]);
-}
-
-/// Each combination is looked at: a later one may start other programs or write elsewhere.
-#[test]
-fn no_combination_of_a_sweep_does_what_a_run_may_not() {
-    let bench = Bench::new();
-    bench.write("own.yaml", PROFILE);
-    let own = "name: mine\nplatform: { profile: ./own.yaml }\npopulation: { devices: 1 }\nload: { levels: [1], hold: 10s }\n";
-    let many: Vec<String> = (1..=101).map(|devices| devices.to_string()).collect();
-    for (text, why) in [
-        (
-            format!("{own}matrix: {{ platform.with.place: [data, /etc/cron.d] }}\n"),
-            "into a command of the profile",
-        ),
-        (
-            format!("{SCENARIO}matrix: {{ record.capture.keep: [inside, /tmp/elsewhere] }}\n"),
-            "kept outside the folder",
-        ),
-        (
-            format!("{SCENARIO}matrix: {{ population.devices: [{}] }}\n", many.join(", ")),
-            "sweeps 100 at most",
-        ),
-    ] {
-        bench.write("mine.yaml", &text);
-        let started = bench.post("/jobs", &[("scenario", "mine.yaml")]);
-        assert!(
-            started.status == StatusCode::FORBIDDEN && started.text.contains(why),
-            "{why}: {}",
-            started.text
-        );
-        let saved = bench.post("/scenarios/save", &[("name", "other.yaml"), ("text", &text)]);
-        assert_eq!(saved.status, StatusCode::UNPROCESSABLE_ENTITY, "{why}");
-    }
-    assert_eq!(bench.site.jobs.at_work(), AtWork::default());
 }
 
 /// All that the description of the API names is there, for those who may have it.
