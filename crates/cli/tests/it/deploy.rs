@@ -1,10 +1,10 @@
 //! Manifests of Kubernetes: a cluster would take them, and what their pods start works here, over a real NATS server.
 
-use crate::harness::{Bench, count};
+use crate::harness::{Bench, Ended, count};
 use crate::truth::listening_address;
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The platform is elsewhere, a variable is named, and a file.
@@ -82,7 +82,7 @@ fn what_the_pods_start_works() {
     let configuration = configuration.replace("port: 4222", &format!("host: 127.0.0.1\nport: {port}"));
     let mut nats = Command::new("nats-server");
     nats.arg("--config").arg(bench.write("nats.conf", &configuration)).env("PLIMSOLL_NATS_TOKEN", token);
-    let _nats = Ended(nats.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let _nats = Ended::start(&mut nats);
     let begin = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(begin.elapsed() < Duration::from_secs(10), "nats-server does not listen");
@@ -120,16 +120,6 @@ fn what_the_pods_start_works() {
     for worker in workers {
         let ended = worker.finish().exits(0);
         assert!(ended.stderr.contains("no run came for 3.00 s"), "{}", ended.stderr);
-    }
-}
-
-/// A process that ends with the test.
-struct Ended(std::process::Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -293,6 +293,24 @@ impl Drop for Started {
     }
 }
 
+/// A process that says nothing and ends with the test.
+pub struct Ended(Child);
+
+impl Ended {
+    /// Starts it.
+    pub fn start(command: &mut Command) -> Ended {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ended(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// What a run left.
 #[derive(Debug)]
 pub struct Finished {

@@ -108,5 +108,6 @@ mod wire_cause;
 mod wire_markers;
 mod wire_oracle;
 mod wire_tls;
+mod worker_hosts;
 mod workers;
 mod workers_chaos;
