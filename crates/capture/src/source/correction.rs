@@ -3,7 +3,8 @@
 use plimsoll_model::Nanos;
 
 /// By how much a clock was ahead of the one that counts, as it was measured again and again. Between two measurements it is taken to
-/// have changed evenly, and before the first and after the last one not at all.
+/// have changed evenly, and before the first and after the last one not at all. Where the clock was set between two measurements, times
+/// around that moment are wrong by as much as it was set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Correction {
     /// What the clock showed, and by how much it was ahead then; in order.
@@ -46,8 +47,8 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_has_two_measurements_at_once() {
-        let set = Correction::new(vec![(Nanos(5), Nanos(2)), (Nanos(5), Nanos(9))]);
-        assert_eq!(set.right(Nanos(5)), Nanos(-4));
+    fn of_two_measurements_at_once_the_larger_one_counts() {
+        let twice = Correction::new(vec![(Nanos(5), Nanos(9)), (Nanos(5), Nanos(2))]);
+        assert_eq!(twice.right(Nanos(5)), Nanos(-4));
     }
 }
