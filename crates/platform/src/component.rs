@@ -2,7 +2,7 @@
 
 use crate::PlatformError;
 use crate::environment;
-use crate::folder::{private, write_private};
+use crate::folder::{make_private, private, write_private};
 use crate::guard::{Bounds, Call, Guarded, ToldDose, guarded};
 use crate::options::Options;
 use crate::output::{first_line, last_words};
@@ -204,8 +204,7 @@ impl Running {
 /// The file that takes what a component says.
 fn log_of(name: &str, dir: &Path, options: &Options) -> io::Result<PathBuf> {
     if let Some(folder) = &options.logs {
-        // They may say what nobody else is to read.
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        make_private(folder)?;
     }
     Ok(options.logs.as_deref().unwrap_or(dir).join(format!("{name}.log")))
 }

@@ -5,14 +5,13 @@ mod compose;
 mod kubernetes;
 
 use crate::component::is_installed;
-use crate::folder::{private, write_private};
+use crate::folder::{make_private, private, write_private};
 use plimsoll_scenario::plan::{Engine, EnginePlan};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -77,8 +76,7 @@ impl Job {
     fn logs(&self) -> Result<Option<PathBuf>, String> {
         let Some(folder) = &self.plan.logs else { return Ok(None) };
         let folder = Path::new(folder).join(&self.run);
-        // They may say what nobody else is to read.
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        let made = make_private(&folder);
         made.map_err(|error| format!("cannot make the folder of the logs, {}: {error}", folder.display()))?;
         Ok(Some(folder))
     }

@@ -7,11 +7,11 @@ use crate::guarding::{await_close, take_name};
 use crate::strays::end_strays;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::process::geteuid;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -156,6 +156,14 @@ pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
 /// The operating system refuses.
 pub(crate) fn private(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+/// Makes a folder, with all above it that are missing, in which nobody else may read: logs and captures say what others are not to know.
+///
+/// # Errors
+/// The operating system refuses.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(OURS).create(folder)
 }
 
 /// A fresh folder in that place, and its lock.

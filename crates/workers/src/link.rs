@@ -20,6 +20,8 @@ const LONGEST_PATIENCE: Nanos = Nanos::from_secs(1);
 const BEAT: Nanos = Nanos::from_millis(500);
 /// Who was not heard of for so long is away: its lease has run out.
 pub const LEASE: Nanos = Nanos::from_secs(5);
+/// Who was not heard of for so long does not come back.
+pub const GONE: Nanos = Nanos::from_secs(30);
 
 /// Why a link carries nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -56,8 +56,8 @@ pub enum Message {
     Started(Result<Option<String>, String>),
     /// To the coordinator: what was seen of components.
     Report(Report),
-    /// To a worker: capture packets, and keep the keys of TLS sessions. Answered by `Capturing`.
-    Capture(CaptureOrder),
+    /// To a worker: capture those packets, if any, and keep the keys of TLS sessions. Answered by `Capturing`.
+    Capture(Option<PacketOrder>),
     /// To the coordinator: that is being done, or why not.
     Capturing(Result<(), String>),
     /// To a worker: the load is over; end the capture, and send what was kept. Answered by `Collected`.
@@ -115,13 +115,6 @@ impl Report {
             Report::Died(death) => Report::Died(DeathRecord { at: death.at + by, ..death }),
         }
     }
-}
-
-/// What a worker is to keep of its host's wire.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CaptureOrder {
-    /// Which packets are captured; `None` where nothing needs to be.
-    pub packets: Option<PacketOrder>,
 }
 
 /// Packets that are to be captured.
@@ -303,7 +296,7 @@ impl Message {
                 out.extend((deliveries.len() as u32).to_le_bytes());
                 deliveries.iter().for_each(|delivery| put_delivery(&mut out, delivery));
             }
-            Message::Capture(order) => put(&mut out, kind::CAPTURE, order),
+            Message::Capture(packets) => put(&mut out, kind::CAPTURE, packets),
             Message::Capturing(begun) => put(&mut out, kind::CAPTURING, begun),
             Message::Collect => out.push(kind::COLLECT),
             Message::Collected(collected) => put(&mut out, kind::COLLECTED, collected),
@@ -760,14 +753,12 @@ mod tests {
                 component: "broker".into(),
                 ..DeathRecord::default()
             })),
-            Message::Capture(CaptureOrder {
-                packets: Some(PacketOrder {
-                    interface: "any".into(),
-                    filter: "port 1883".into(),
-                    limit: u64::MAX,
-                }),
-            }),
-            Message::Capture(CaptureOrder { packets: None }),
+            Message::Capture(Some(PacketOrder {
+                interface: "any".into(),
+                filter: "port 1883".into(),
+                limit: u64::MAX,
+            })),
+            Message::Capture(None),
             Message::Capturing(Err("no right to it".into())),
             Message::Collect,
             Message::Collected(Box::new(Collected {

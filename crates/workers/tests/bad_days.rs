@@ -12,7 +12,7 @@ use plimsoll_load::shard::{Command, Reply};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::LevelPlan;
 use plimsoll_workers::frame::{LinkFrame, ProcessId};
-use plimsoll_workers::link::{LEASE, Link};
+use plimsoll_workers::link::{GONE, LEASE, Link};
 use plimsoll_workers::message::Message;
 use plimsoll_workers::receipts::{Passed, Receipts, Rounds};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +22,6 @@ const SPOOL: usize = 1 << 24;
 const TURN: Nanos = Nanos::from_millis(10);
 const HOLD: Nanos = Nanos::from_secs(4);
 const LEVELS: u16 = 4;
-/// Who is away for so long is gone.
-const GONE: Nanos = Nanos::from_secs(30);
 /// No day lasts longer.
 const NIGHT: Nanos = Nanos::from_secs(400);
 

@@ -6,11 +6,13 @@ use plimsoll_capture::source::Correction;
 use plimsoll_load::clock::monotonic;
 use plimsoll_model::Nanos;
 use plimsoll_observe::host::network_identity;
+use plimsoll_platform::folder::make_private;
+use plimsoll_workers::link::GONE;
 use plimsoll_workers::message::{Collected, Message, OwnedEnd};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -18,8 +20,6 @@ use std::time::{Duration, Instant};
 /// Bytes that a worker may send beside what its capture may hold: logs, keys of TLS sessions, and a packet more in each file.
 const BESIDE: u64 = 4 * 1024 * 1024 * 1024;
 
-/// A worker that is away for so long does not come back.
-const GONE: Nanos = Nanos::from_secs(30);
 /// Nothing more comes where nobody has sent anything for so long.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -273,7 +273,7 @@ fn path_of(
     // Only those that were to stand there: a name is no path.
     let component = logs.get(log).filter(|name| components.contains(name)).ok_or_else(unwanted)?;
     let folder = of_logs.ok_or_else(unwanted)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    make_private(folder)?;
     Ok(folder.join(format!("{component}.log")))
 }
 

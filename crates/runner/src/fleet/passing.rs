@@ -5,11 +5,10 @@ use plimsoll_load::clock::{Clock, monotonic};
 use plimsoll_load::engine::{Engine, Order, Orders};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_load::shard::{Command, Reply};
-use plimsoll_model::Nanos;
 use plimsoll_model::record::{Crossed, LevelClocks, LevelEnd, WorkerClock};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_workers::frame::Frame;
-use plimsoll_workers::link::LEASE;
+use plimsoll_workers::link::{GONE, LEASE};
 use plimsoll_workers::message::{Crossing, Give, Message};
 use plimsoll_workers::post::Arrival;
 use plimsoll_workers::receipts::{Passed, Rounds};
@@ -18,8 +17,6 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A worker that is away for so long does not come back.
-const GONE: Nanos = Nanos::from_secs(30);
 /// How long workers may take to hear that the run is over.
 const PARTING: Duration = Duration::from_secs(3);
 

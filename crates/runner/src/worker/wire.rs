@@ -8,7 +8,7 @@ use plimsoll_load::clock::wall_nanos;
 use plimsoll_model::Nanos;
 use plimsoll_observe::endpoints::EndpointSampler;
 use plimsoll_platform::folder::Folder;
-use plimsoll_workers::message::{CaptureOrder, Collected, OwnedEnd, PacketOrder};
+use plimsoll_workers::message::{Collected, OwnedEnd, PacketOrder};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -57,7 +57,7 @@ impl Wire {
     ///
     /// # Errors
     /// The operating system gives no folder or no thread.
-    pub fn begin(order: CaptureOrder, program: &Path, seen: Seen) -> std::io::Result<Wire> {
+    pub fn begin(packets: Option<PacketOrder>, program: &Path, seen: Seen) -> std::io::Result<Wire> {
         let folder = Folder::fresh(program)?;
         let key_log = folder.path().join("keys.log");
         let file = folder.path().join("wire.pcap");
@@ -65,7 +65,7 @@ impl Wire {
         let (end, stop) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let (ends_now, stops_now, program) = (Arc::clone(&end), Arc::clone(&stop), program.to_owned());
         let work = move || {
-            let capturing = order.packets.map(|packets| {
+            let capturing = packets.map(|packets| {
                 Capturing::start(&program, wanted(packets, file), &stops_now)
                     .map_err(|error| error.to_string())
             });

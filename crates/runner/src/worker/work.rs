@@ -15,8 +15,8 @@ use plimsoll_model::{Nanos, RunId};
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_scenario::plan::{Captures, Plan};
 use plimsoll_workers::frame::{Body, LinkFrame, ProcessId};
-use plimsoll_workers::link::Link;
-use plimsoll_workers::message::{Begin, CaptureOrder, Collected, Crossing, Give, Message, Prepared, Reserve};
+use plimsoll_workers::link::{GONE, Link};
+use plimsoll_workers::message::{Begin, Collected, Crossing, Give, Message, PacketOrder, Prepared, Reserve};
 use plimsoll_workers::post::Post;
 use plimsoll_workers::prepare::{Peer, Prepare};
 use plimsoll_workers::receipts::Receipts;
@@ -26,8 +26,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
 
-/// A coordinator that is away for so long does not come back.
-const GONE: Nanos = Nanos::from_secs(30);
 /// Receipts for other workers wait for so long, so that many travel at once. Their times were taken before, and a level does not end
 /// without them.
 const GATHERING: Nanos = Nanos::from_millis(20);
@@ -275,8 +273,8 @@ impl Work {
                 }
             }
             Message::Start(start) => self.components.iter().for_each(|own| own.start(start.clone())),
-            Message::Capture(order) if self.wire.is_none() => {
-                if let Err(why) = self.capture(order, host) {
+            Message::Capture(packets) if self.wire.is_none() => {
+                if let Err(why) = self.capture(packets, host) {
                     self.tell(&Message::Capturing(Err(why)));
                 }
             }
@@ -331,11 +329,11 @@ impl Work {
     }
 
     /// Begins to capture packets, if that may be done here.
-    fn capture(&mut self, order: CaptureOrder, host: &Host<'_>) -> Result<(), String> {
-        if order.packets.is_some() && !host.captures {
+    fn capture(&mut self, packets: Option<PacketOrder>, host: &Host<'_>) -> Result<(), String> {
+        if packets.is_some() && !host.captures {
             return Err("it captures no packets: start it with --allow-captures".into());
         }
-        let wire = Wire::begin(order, host.program, Arc::clone(&self.seen));
+        let wire = Wire::begin(packets, host.program, Arc::clone(&self.seen));
         self.wire = Some(wire.map_err(|error| format!("packets cannot be captured: {error}"))?);
         Ok(())
     }
