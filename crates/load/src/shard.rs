@@ -47,6 +47,8 @@ const PATIENCE: Nanos = Nanos::from_millis(20);
 /// How long after the hold an arrival is still taken up: what is due in the hold's last moment is as late as any
 /// other, not lost.
 const GRACE: Nanos = Nanos::from_millis(10);
+/// A turn that takes so long did not only wait: the thread had no processor.
+const STANDSTILL: Nanos = Nanos::from_millis(200);
 /// Messages that the log collects before they are passed on, sample end or not: what bounds its memory.
 const LOGGED: usize = 4096;
 /// Characters of a reason that are shown.
@@ -419,7 +421,20 @@ impl<D: Driver> Shard<D> {
         self.events = events;
         self.read_inbox();
         self.pass_on(false);
+        self.stood_still(now, self.driver.now());
         self.after_turn();
+    }
+
+    /// Who stands still with its whole host cannot receive: the drain is as long as this thread was awake, but at most twice what
+    /// was asked for.
+    fn stood_still(&mut self, from: Nanos, to: Nanos) {
+        let Some(level) = &mut self.level else { return };
+        let hold_end = level.timeline.hold_end;
+        let stood = to - from.max(hold_end);
+        if stood >= STANDSTILL {
+            let drain = self.plan.load.drain;
+            level.drain_end = (level.drain_end + stood).min(hold_end + drain + drain);
+        }
     }
 
     fn connect_due(&mut self, now: Nanos) {

@@ -41,6 +41,8 @@ struct Level {
     samples: Vec<Counts>,
     histogram: Box<dyn Fn(Metric) -> Histogram>,
     end: LevelEnd,
+    /// When its drain ended.
+    drained: Nanos,
 }
 
 /// Runs one level of `seconds` hold against a single server with that service time.
@@ -80,11 +82,20 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
     let timeline = Timeline { level: 0, start: hold_start, hold_start, hold_end, samples: 10, cut: None };
     let drain_end = hold_end + Nanos::from_secs(1);
     shard.apply(Command::Run { timeline, level: plan.load.levels[0], messages: None, drain_end });
-    step_until(&mut shard, drain_end + Nanos::from_millis(30));
+    let (mut parts, mut drained): (Vec<SamplePart>, Nanos) = (Vec::new(), Nanos::ZERO);
+    while drained == Nanos::ZERO {
+        shard.step();
+        for reply in replies.try_iter() {
+            match reply {
+                Reply::Part(part) => parts.push(*part),
+                Reply::Drained => drained = shard.now(),
+                _ => {}
+            }
+        }
+    }
     shard.apply(Command::PassOn);
     shard.apply(Command::Close);
 
-    let mut parts: Vec<SamplePart> = Vec::new();
     let mut end = None;
     for reply in replies.try_iter() {
         match reply {
@@ -107,7 +118,7 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
         }
         merged
     });
-    Level { counts, samples, histogram, end: *end.unwrap() }
+    Level { counts, samples, histogram, end: *end.unwrap(), drained }
 }
 
 fn step_until(shard: &mut Shard<impl Driver>, until: Nanos) {
@@ -249,6 +260,25 @@ fn around_a_stall(plan: &Arc<Plan>) -> [Level; 2] {
         let (driver, to) = (null_driver(Nanos::from_millis(10)), Nanos::from_millis(6000 + after));
         run_on(plan, Stalling { driver, from: Nanos::from_millis(5955), to }, 5)
     })
+}
+
+/// 500 messages wait at the end of the hold, for 5 s; the drain is 1 s. A thread that stands still in it cannot receive what comes, so
+/// that it waits for as long once more, but for no longer than that.
+#[test]
+fn a_drain_is_as_long_as_the_thread_was_awake() {
+    let plan = plan(
+        "levels: [200], arrivals: constant, hold: 5s, samples: 10, warm_up: 0s, precision: 0s, drain: 1s",
+    );
+    let ended = |from: i64, to: i64| {
+        let driver = null_driver(Nanos::from_millis(20));
+        let stalling = Stalling { driver, from: Nanos::from_millis(from), to: Nanos::from_millis(to) };
+        run_on(&plan, stalling, 5).drained.0 / 1_000_000
+    };
+    let near = |ended: i64, expected: i64| assert!((expected..expected + 60).contains(&ended), "{ended}");
+    near(ended(6200, 6350), 7000);
+    near(ended(6200, 6700), 7500);
+    near(ended(5500, 6500), 7500);
+    near(ended(6100, 7900), 8000);
 }
 
 /// Without thinking, each end within the hold makes the next message of its slot due at that moment.

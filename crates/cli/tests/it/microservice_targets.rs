@@ -2,7 +2,7 @@
 
 use crate::harness::{Bench, Finished, count, sent};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 /// Ten devices and two subscribers, at 50 messages a second.
@@ -29,6 +29,17 @@ fn recorded(bench: &Bench, service: &str) -> BTreeMap<String, u64> {
         *lines.entry(line.split(',').nth(1).unwrap().to_owned()).or_default() += 1;
     }
     lines
+}
+
+/// Messages that a service lost, or handed on twice, at least once.
+fn different(bench: &Bench, service: &str, what: &str) -> u64 {
+    let record = fs::read_to_string(bench.path(&format!("{service}.csv"))).unwrap();
+    let fields = record.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    fields
+        .filter(|fields| fields[1] == what)
+        .map(|fields| fields[2].to_owned())
+        .collect::<BTreeSet<_>>()
+        .len() as u64
 }
 
 /// What was lost is lost for both subscribers, what was done twice came twice to both, and all else came once.
@@ -63,39 +74,48 @@ fn what_is_lost_and_doubled_behind_a_real_redis_is_lost_and_doubled() {
     is_exact(level, &planted);
 }
 
+/// Plants in a service, captures, and compares: what it wrote into its record is what the capture has of it. Where a host that stands
+/// still loses a message besides, that one was lost elsewhere. Each line of the record is about so many `deliveries`.
+fn is_named(profile: &str, service: &str, planted: &str, deliveries: u64) {
+    let bench = Bench::new();
+    let records = bench.path("").display().to_string();
+    let with = format!("with: {{ records: \"{}\", heap: 256m, {planted} }}", records.trim_end_matches('/'));
+    bench.write("lossy.yaml", &scenario(&format!("{{ profile: {profile}, {with} }}"), ""));
+    bench.call(["run", "lossy.yaml", "--capture", "--no-report", "--summary-json", "s.json", "-q"]);
+    let summary: Value = serde_json::from_str(&fs::read_to_string(bench.path("s.json")).unwrap()).unwrap();
+    let (level, dissection) = (&summary["levels"][0], &summary["dissection"]);
+    let wrote = recorded(&bench, service);
+    for (what, line, key) in
+        [("lost", "lost", "losses_by_component"), ("duplicated", "twice", "duplicates_by_component")]
+    {
+        assert_eq!(wrote[line] > 0, line == "lost" || planted.contains("doubles"), "{planted}");
+        let mut by_component = dissection[key].as_object().unwrap().clone();
+        let named = by_component.remove(service).map_or(0, |number| number.as_u64().unwrap());
+        assert_eq!(named, different(&bench, service, line), "{planted}: {dissection:#}");
+        let elsewhere: u64 = by_component.values().map(|number| number.as_u64().unwrap()).sum();
+        let besides = count(level, what) - deliveries * wrote[line];
+        assert!((besides.div_ceil(2)..=besides).contains(&elsewhere), "{planted}: {dissection:#}");
+    }
+}
+
+/// What loses to one subscriber and not to the other, and what loses before the message is acknowledged or behind it.
+#[test]
+#[ignore = "acceptance: microservices"]
+fn a_capture_names_each_of_the_services_that_loses_messages() {
+    is_named("devicehive-target", "backend", "backend_loses: \"0.1\"", 2);
+    is_named("devicehive-target", "frontend", "frontend_loses: \"0.1\"", 1);
+    is_named("meshblu-target", "dispatcher", "dispatcher_loses: \"0.1\"", 2);
+}
+
 /// Tests that measure.
 mod alone {
     use super::*;
+
     /// Requests pass a front end, a proxy, Kafka, the proxy again and a back end, and events go the same way back. Jobs pass an adapter,
     /// Redis, a dispatcher, Redis again and a worker.
     #[test]
     fn a_capture_names_the_service_that_loses_messages_and_the_one_that_doubles_them() {
-        let bench = Bench::new();
-        for (profile, planted, [loser, doubler]) in [
-            ("devicehive-target", "backend_loses: \"0.1\"", [Some("backend"), None]),
-            ("devicehive-target", "frontend_loses: \"0.1\"", [Some("frontend"), None]),
-            ("devicehive-target", "proxy_loses: \"0.1\"", [Some("proxy"), None]),
-            ("meshblu-target", "dispatcher_loses: \"0.1\"", [Some("dispatcher"), None]),
-            (
-                "meshblu-target",
-                "worker_loses: \"0.1\", worker_doubles: \"0.1\"",
-                [Some("worker"), Some("worker")],
-            ),
-        ] {
-            let platform = format!("{{ profile: {profile}, with: {{ heap: 256m, {planted} }} }}");
-            bench.write("lossy.yaml", &scenario(&platform, ""));
-            bench.call(["run", "lossy.yaml", "--capture", "--no-report", "--summary-json", "s.json", "-q"]);
-            let summary: Value =
-                serde_json::from_str(&fs::read_to_string(bench.path("s.json")).unwrap()).unwrap();
-            let (level, dissection) = (&summary["levels"][0], &summary["dissection"]);
-            for (what, key, who) in
-                [("lost", "losses_by_component", loser), ("duplicated", "duplicates_by_component", doubler)]
-            {
-                assert_eq!(count(level, what) > 0, who.is_some(), "{what}: {level:#}");
-                let by_component = dissection[key].as_object().unwrap();
-                let named: Vec<&str> = by_component.keys().map(String::as_str).collect();
-                assert_eq!(named, who.into_iter().collect::<Vec<_>>(), "{planted}: {by_component:#?}");
-            }
-        }
+        is_named("devicehive-target", "proxy", "proxy_loses: \"0.1\"", 2);
+        is_named("meshblu-target", "worker", "worker_loses: \"0.1\", worker_doubles: \"0.1\"", 2);
     }
 }
