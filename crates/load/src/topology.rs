@@ -65,7 +65,9 @@ impl Receivers {
 #[derive(Clone, Debug)]
 pub struct Topology {
     groups: Vec<Receivers>,
+    /// Of each device; empty where all have the first one, as in a run of so many that this would take gigabytes.
     group_of_device: Vec<u32>,
+    devices: u32,
     /// The number of the first device, and that of the first subscriber that may receive.
     first_device: u32,
     first_subscriber: u32,
@@ -88,6 +90,16 @@ impl Topology {
             vec![filters_of(plan, run, first_subscriber)]
         };
         let some = plan.subscribers.devices.is_some();
+        if subscribers == 0 {
+            let (groups, group_of_device) = (vec![Receivers::All(0)], Vec::new());
+            return Topology {
+                groups,
+                group_of_device,
+                devices: plan.devices,
+                first_device,
+                first_subscriber,
+            };
+        }
         let mut groups = Vec::new();
         let mut known: HashMap<Receivers, u32> = HashMap::new();
         let mut group_of_device = Vec::with_capacity(plan.devices as usize);
@@ -120,7 +132,10 @@ impl Topology {
             });
             group_of_device.push(group);
         }
-        Topology { groups, group_of_device, first_device, first_subscriber }
+        if groups.len() == 1 {
+            group_of_device = Vec::new();
+        }
+        Topology { groups, group_of_device, devices: plan.devices, first_device, first_subscriber }
     }
 
     /// The place of a subscriber among those who may receive.
@@ -143,13 +158,13 @@ impl Topology {
 
     #[cfg(test)]
     fn grouped(devices: u32) -> Topology {
-        let group_of_device = vec![0; devices as usize];
-        Topology { groups: Vec::new(), group_of_device, first_device: 0, first_subscriber: 0 }
+        let (groups, group_of_device) = (Vec::new(), Vec::new());
+        Topology { groups, group_of_device, devices, first_device: 0, first_subscriber: 0 }
     }
 
     /// How many devices there are.
     pub fn devices(&self) -> u32 {
-        self.group_of_device.len() as u32
+        self.devices
     }
 
     /// Whether a device is one of them.
@@ -162,7 +177,10 @@ impl Topology {
     pub fn receivers(&self, device: u32) -> &Receivers {
         const NOBODY: &Receivers = &Receivers::All(0);
         let place = device.wrapping_sub(self.first_device);
-        let group = self.group_of_device.get(place as usize).copied();
+        let group = match self.group_of_device.as_slice() {
+            [] => (place < self.devices).then_some(0),
+            each => each.get(place as usize).copied(),
+        };
         group.and_then(|group| self.groups.get(group as usize)).unwrap_or(NOBODY)
     }
 }
