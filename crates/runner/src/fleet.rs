@@ -41,6 +41,7 @@ use passing::Awaited;
 pub use passing::Passing;
 pub use plimsoll_workers::post::Server;
 pub use plimsoll_workers::prepare::Source;
+pub(crate) use standing::demands;
 
 /// Workers announce themselves once a second: after so long all were heard.
 const LISTENING: Duration = Duration::from_millis(2500);
@@ -263,7 +264,8 @@ impl Fleet {
         let (workers, layout) = standing::with_work(workers.into_iter().zip(components).collect(), &layout);
         let names: Vec<&str> = workers.iter().map(|(worker, _)| worker.name.as_str()).collect();
         standing::check_beside(plan, run, &layout, &names).map_err(FleetError::Apart)?;
-        standing::check_polled(plan, &layout).map_err(FleetError::Apart)?;
+        let ours = plimsoll_observe::host::network_identity();
+        standing::check_polled(plan, &layout, &workers, ours.as_deref()).map_err(FleetError::Apart)?;
         let mut clocks = Clocks::new(plan.clock_bound);
         let members = (0..).zip(workers).map(|(process, (worker, components))| Member {
             components,

@@ -6,7 +6,6 @@ mod wire;
 mod work;
 
 use crate::fleet::new_process;
-use crate::preflight;
 use plimsoll_load::clock::monotonic;
 use plimsoll_load::shard::Reply;
 use plimsoll_model::Nanos;
@@ -18,6 +17,7 @@ use plimsoll_workers::link::{LEASE, Link};
 use plimsoll_workers::message::Message;
 use plimsoll_workers::post::{Arrival, Post, PostError, Server};
 use plimsoll_workers::prepare::Source;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -84,6 +84,7 @@ enum Input {
 /// The NATS server cannot be used.
 pub fn serve(options: WorkerOptions, plan_of: PlanOf<'_>, tell: Tell<'_>) -> Result<(), PostError> {
     raise_open_files(FILES);
+    keep_to(&options.processors);
     let (input, inputs) = channel();
     let arriving = input.clone();
     let deliver = move |arrival| {
@@ -115,7 +116,6 @@ pub fn serve(options: WorkerOptions, plan_of: PlanOf<'_>, tell: Tell<'_>) -> Res
 /// What a worker says of itself.
 fn announcement(options: &WorkerOptions, process: ProcessId) -> Announcement {
     let limits = Limits::read();
-    let findings = preflight::examine(&limits, None, None);
     Announcement {
         process,
         name: options.name.clone(),
@@ -127,12 +127,33 @@ fn announcement(options: &WorkerOptions, process: ProcessId) -> Announcement {
         ports: limits.local_ports,
         clock: plimsoll_observe::host::clock_identity(),
         network: plimsoll_observe::host::network_identity(),
-        findings: findings.iter().map(ToString::to_string).collect(),
         host: plimsoll_observe::host::facts(),
         run: None,
         address: options.address.unwrap_or_else(|| options.server.own_address()),
         starts_components: options.starts_components,
         captures: options.captures,
+    }
+}
+
+fn host_of<'a>(options: &'a WorkerOptions, input: &'a Sender<Input>, address: IpAddr) -> Host<'a> {
+    Host {
+        processors: &options.processors,
+        input,
+        program: &options.program,
+        starts_components: options.starts_components,
+        captures: options.captures,
+        address,
+    }
+}
+
+/// Keeps this process and what it starts to the processors of its load threads, if all of these have one: memory is taken near to the
+/// processor that first uses it, also by who makes load threads.
+fn keep_to(processors: &[Option<usize>]) {
+    if processors.iter().all(Option::is_some) {
+        let mut set = CpuSet::new();
+        processors.iter().flatten().for_each(|processor| set.set(*processor));
+        // Where the kernel refuses, load threads find out.
+        let _ = sched_setaffinity(None, &set);
     }
 }
 
@@ -221,14 +242,7 @@ impl Worker<'_> {
         let Body::Link(frame) = body else { return };
         match &mut self.work {
             Some(work) if work.is_from(from, &frame) => {
-                let host = Host {
-                    processors: &self.options.processors,
-                    input: &self.input,
-                    program: &self.options.program,
-                    starts_components: self.options.starts_components,
-                    captures: self.options.captures,
-                    address: self.announcement.address,
-                };
+                let host = host_of(&self.options, &self.input, self.announcement.address);
                 work.frame(from, frame, self.plan_of, &host);
             }
             Some(work) => {
@@ -254,7 +268,8 @@ impl Worker<'_> {
         };
         let mut work = Work::to_come(from, run, link);
         if let Ok(Message::Prepare(prepare)) = Message::decode(&bytes) {
-            work.prepare(*prepare, self.plan_of);
+            let host = host_of(&self.options, &self.input, self.announcement.address);
+            work.prepare(*prepare, self.plan_of, &host);
             (self.tell)(&format!("run {}: {}", work.run, work.told()));
             self.work = Some(work);
         }

@@ -1,15 +1,17 @@
 //! Workers without load threads: each is connected to the NATS server and speaks to a coordinator as a real one does, and reports
 //! that all was sent and acknowledged. So one machine can try how many workers a coordinator holds (`bench/coordinator.py`).
 //!
-//!     simulated_workers nats://127.0.0.1:4222 2000 100
-//!     simulated_workers nats://127.0.0.1:4222 1000 due 200000000 7
+//!     simulated_workers nats://127.0.0.1:4222 2000 1 100
+//!     simulated_workers nats://127.0.0.1:4222 1000 8 due 200000000 7
 //!
-//! The numbers are those of workers, and of messages of each in a sample. `due` computes when which device is to send instead, as load
-//! threads do, of so many devices in all and with that seed; arrivals are Poisson. The workers end with their first run, and print
-//! what it took, and with `due` also how many messages were due and a sum over all of them, both of the workers and of one thread.
+//! The numbers are those of workers, of load threads of each, and of messages of a load thread in a sample. `due` computes when which
+//! device is to send instead, as load threads do, of so many devices in all and with that seed; arrivals are Poisson. The workers end
+//! with their first run, and print what it took, and with `due` also how many messages were due and a sum over all of them, both of the
+//! workers and of one thread. Nobody receives, so that no receipts cross; that all was passed on is said as real workers say it.
 
 use plimsoll_load::arrivals::{Arrival as Due, Arrivals, Process};
 use plimsoll_load::clock::monotonic;
+use plimsoll_load::engine::Part;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply};
 use plimsoll_load::share::Share;
@@ -22,6 +24,7 @@ use plimsoll_workers::frame::{Body, Frame, LinkFrame, ProcessId};
 use plimsoll_workers::link::Link;
 use plimsoll_workers::message::{Message, Prepared};
 use plimsoll_workers::post::{Arrival, Post, Server};
+use plimsoll_workers::receipts::Receipts;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::process::ExitCode;
@@ -37,23 +40,26 @@ const ANNOUNCING: Nanos = Nanos::from_secs(1);
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (url, workers, messages) = match arguments.as_slice() {
-        [url, workers, "due", devices, seed] => (
+    let (url, workers, threads, messages) = match arguments.as_slice() {
+        [url, workers, threads, "due", devices, seed] => (
             url,
             workers,
+            threads,
             devices
                 .parse()
                 .ok()
                 .zip(seed.parse().ok())
                 .map(|(devices, seed)| Messages::Due { devices, seed }),
         ),
-        [url, workers, messages] => (url, workers, messages.parse().ok().map(Messages::InSample)),
-        _ => return refused("URL, workers and messages are wanted"),
+        [url, workers, threads, messages] => {
+            (url, workers, threads, messages.parse().ok().map(Messages::InSample))
+        }
+        _ => return refused("URL, workers, load threads and messages are wanted"),
     };
-    let (Ok(workers), Some(messages)) = (workers.parse(), messages) else {
+    let (Ok(workers), Ok(threads), Some(messages)) = (workers.parse(), threads.parse(), messages) else {
         return refused("numbers are wanted");
     };
-    match simulate(url, workers, messages) {
+    match simulate(url, (workers, threads), messages) {
         Ok(told) => {
             println!("{told}");
             ExitCode::SUCCESS
@@ -109,10 +115,10 @@ impl Total {
     }
 }
 
-/// Has so many workers until all of them had a run.
+/// Has so many workers, each with so many load threads, until all of them had a run.
 fn simulate(
     url: &str,
-    workers: usize,
+    (workers, threads): (usize, u32),
     messages: Messages,
 ) -> Result<String, plimsoll_workers::post::PostError> {
     let server = Server { url: url.to_owned(), ..Server::default() };
@@ -124,7 +130,7 @@ fn simulate(
         // The loop may have ended.
         let deliver = move |arrival| drop(arrive.send((place, arrival)));
         let post = Post::join(&server, process, false, deliver)?;
-        all.push(Simulated::new(place, process, post, messages));
+        all.push(Simulated::new(place, (process, threads), post, messages));
     }
     eprintln!("{workers} workers are there");
     Ok(run(&mut all, &arrivals))
@@ -185,6 +191,7 @@ struct Simulated {
     /// What the monotonic clock showed at time zero of the run.
     epoch: i64,
     shards: BTreeMap<u32, Shard>,
+    receipts: Receipts,
     has_ended: bool,
     bytes_up: u64,
     bytes_down: u64,
@@ -204,9 +211,10 @@ struct Shard {
 }
 
 impl Simulated {
-    fn new(place: usize, process: ProcessId, post: Post, messages: Messages) -> Simulated {
+    fn new(place: usize, (process, threads): (ProcessId, u32), post: Post, messages: Messages) -> Simulated {
         // Its clock is not known, so it counts as another one than the coordinator's.
-        let announcement = Announcement::of(process, &format!("simulated-{place}"));
+        let announcement =
+            Announcement { processors: threads, ..Announcement::of(process, &format!("simulated-{place}")) };
         // They do not speak all at once.
         let next_announcement = monotonic() + Nanos(place as i64 * 7_919_000 % ANNOUNCING.0);
         Simulated {
@@ -218,6 +226,7 @@ impl Simulated {
             coordinator: None,
             epoch: 0,
             shards: BTreeMap::new(),
+            receipts: Receipts::default(),
             has_ended: false,
             bytes_up: 0,
             bytes_down: 0,
@@ -262,7 +271,8 @@ impl Simulated {
     fn answer(&mut self, message: Message) {
         match message {
             Message::Prepare(prepare) => {
-                let layout = prepare.part().layout;
+                let Part { layout, process } = prepare.part();
+                self.receipts = Receipts::new(layout.numbers_at(process).len());
                 self.shares = layout.seats(0).iter().map(|seat| seat.devices).collect();
                 self.tell(&Message::Prepared(Ok(Prepared { warnings: Vec::new(), host: BTreeMap::new() })));
             }
@@ -271,6 +281,11 @@ impl Simulated {
                 self.tell(&Message::Begun(Ok(())));
             }
             Message::Order(order) => self.order(order.shard, order.command),
+            Message::Expect(expected) => {
+                self.receipts.expect(expected);
+                let replies = self.receipts.take_complete();
+                (0..replies).for_each(|_| self.reply(Reply::PassedOn));
+            }
             Message::End => self.has_ended = true,
             _ => {}
         }
@@ -294,10 +309,17 @@ impl Simulated {
                 let due = self.messages.due(share, timeline, level).map(Iterator::peekable);
                 let connected = shard.connected;
                 *shard = Shard { connected, timeline: Some(timeline), due, ..Shard::default() };
-                self.levels.push((timeline, level));
+                if self.levels.last().is_none_or(|(last, _)| last.level != timeline.level) {
+                    self.levels.push((timeline, level));
+                }
             }
             Command::Release(_) | Command::Flush => self.reply(Reply::Flushed),
-            Command::PassOn => self.reply(Reply::PassedOn),
+            Command::PassOn => {
+                if self.receipts.thread_has_passed_on() {
+                    let passed = self.receipts.round();
+                    self.tell(&Message::PassedOn(passed));
+                }
+            }
             Command::Close => {
                 let at = Nanos(monotonic().0 - self.epoch);
                 let timeline = shard.timeline.take();
@@ -324,16 +346,20 @@ impl Simulated {
             self.post.announce(self.announcement.clone());
         }
         let of_run = Nanos(now.0 - self.epoch);
-        let (mut shards, messages) = (std::mem::take(&mut self.shards), self.messages);
-        for (number, shard) in &mut shards {
-            let mut due = Total::default();
-            let replies = shard.measured(*number, of_run, messages, &mut due);
-            self.due = self.due.plus(due);
-            for reply in replies {
-                self.reply(reply);
+        // As a real one, it tells at once what all of its load threads saw of a sample.
+        let (mut parts, mut others) = (BTreeMap::<Option<u16>, SamplePart>::new(), Vec::new());
+        for (number, shard) in &mut self.shards {
+            for reply in shard.measured(*number, of_run, self.messages, &mut self.due) {
+                match reply {
+                    Reply::Part(part) => {
+                        parts.entry(part.sample).or_insert_with(|| none_of(&part)).add(*part)
+                    }
+                    reply => others.push(reply),
+                }
             }
         }
-        self.shards = shards;
+        let parts = parts.into_values().map(|part| Reply::Part(Box::new(part)));
+        parts.chain(others).for_each(|reply| self.reply(reply));
         self.send();
     }
 
@@ -394,6 +420,11 @@ impl Shard {
         }
         count
     }
+}
+
+/// A part of the same sample in which nothing was seen.
+fn none_of(part: &SamplePart) -> SamplePart {
+    SamplePart { counts: Counts::default(), histograms: Vec::new(), ..part.clone() }
 }
 
 /// A sample in which all was sent and acknowledged, in times that are spread over two decades.

@@ -29,8 +29,6 @@ pub struct Announcement {
     /// Which network it is in: processes in the same one see the same packets. `None` where that is not known.
     #[serde(default)]
     pub network: Option<String>,
-    /// What `plimsoll doctor` finds on its host.
-    pub findings: Vec<String>,
     /// Facts about its host, by name.
     pub host: BTreeMap<String, String>,
     /// The run that it works for; `None` where it is free.
@@ -58,7 +56,6 @@ impl Announcement {
             ports: None,
             clock: None,
             network: None,
-            findings: Vec::new(),
             host: BTreeMap::new(),
             run: None,
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -140,6 +140,7 @@ fn heading(deployment: &Deployment) -> String {
                 .map(|((path, _), number)| format!(" --from-file={}={}", key_of(number), quoted(path)))
                 .collect();
             if !literals.is_empty() {
+                lines.push("and this in the folder of the scenario:".to_owned());
                 lines.push(format!("  {secret} {PRIVATE}{literals}"));
             }
             lines.push("Watch the run:".to_owned());

@@ -116,20 +116,28 @@ fn there(workers: &[Announcement]) -> String {
     format!("there {are} {}", shown.join(", "))
 }
 
+/// Devices, subscribers and queriers of each population that stand at a worker.
+pub fn clients_at(process: usize, populations: &[Demand], layout: &Layout) -> Vec<[u32; 3]> {
+    let of = |(population, demand): (usize, &Demand)| {
+        let places = layout.places(population, process);
+        let seats = layout.seats(population).get(places.start as usize..places.end as usize);
+        seats.unwrap_or_default().iter().fold([0; 3], |[devices, subscribers, queriers], seat| {
+            [
+                devices + seat.devices.count(demand.devices.count),
+                subscribers + seat.subscribers.count(demand.subscribers.count),
+                queriers
+                    + seat.queriers.map_or(0, |share| share.queriers(demand.queriers.count).count()) as u32,
+            ]
+        })
+    };
+    populations.iter().enumerate().map(of).collect()
+}
+
 /// Whether each worker can hold its connections.
 fn check_room(workers: &[Announcement], populations: &[Demand], layout: &Layout) -> Result<(), Unplaced> {
     for (process, worker) in workers.iter().enumerate() {
-        let mut part = 0;
-        for (population, demand) in populations.iter().enumerate() {
-            let places = layout.places(population, process);
-            let seats = layout.seats(population).get(places.start as usize..places.end as usize);
-            part += seats.unwrap_or_default().iter().fold(0, |all, seat| {
-                let devices = seat.devices.count(demand.devices.count);
-                let subscribers = seat.subscribers.count(demand.subscribers.count);
-                let queriers = seat.queriers.map_or(0, |share| share.queriers(demand.queriers.count).count());
-                all + u64::from(devices) + u64::from(subscribers) + queriers as u64
-            });
-        }
+        let clients = clients_at(process, populations, layout);
+        let part: u64 = clients.into_iter().flatten().map(u64::from).sum();
         if let Some(room) = worker.connections().filter(|room| *room < part) {
             return Err(Unplaced::NoRoom { worker: worker.name.clone(), room, part });
         }

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// What all subjects begin with; the number is that of the frames' version.
+/// What all subjects begin with; the number changes where their forms do. Frames have a version of their own.
 const SUBJECTS: &str = "plimsoll.1";
 /// The port of a server whose address says none.
 const PORT: u16 = 4222;

@@ -21,8 +21,8 @@ const UNDER_LOAD: u64 = 2;
 /// Prints what brings workers and a coordinator up in a cluster
 #[derive(Args)]
 #[command(after_help = "Example:
-  plimsoll deploy kubernetes --workers 50 --scenario city.yaml \\
-    | kubectl apply --filename -")]
+  plimsoll deploy kubernetes --workers 50 --scenario city.yaml > plimsoll.yaml
+  kubectl apply --filename plimsoll.yaml")]
 pub struct Deploy {
     #[command(subcommand)]
     what: Kind,

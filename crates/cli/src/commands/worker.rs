@@ -39,7 +39,8 @@ pub struct Worker {
     /// Load threads [default: one for each processor that it may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Processors of its load threads, as 2,3 or 8-15 [default: any that it may use]
+    /// Processors that it keeps to, as 2,3 or 8-15, with a load thread on each [default:
+    /// any that it may use]
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     processors: Processors,
     /// End when no run has needed it for so long [default: never]
@@ -89,7 +90,9 @@ impl FromStr for Processors {
 impl Worker {
     pub fn perform(self) -> Result<u8, Failure> {
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
-        let threads = self.threads.map_or_else(default_threads, usize::from).max(self.processors.0.len());
+        let listed = self.processors.0.len();
+        let default = if listed > 0 { listed } else { default_threads() };
+        let threads = self.threads.map_or(default, usize::from).max(listed);
         let processors = self.processors.0.iter().copied().map(Some).chain(std::iter::repeat(None));
         let options = WorkerOptions {
             server: self.nats.server(&self.join)?,

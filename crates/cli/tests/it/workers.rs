@@ -187,6 +187,10 @@ fn what_workers_cannot_do_and_where_none_are_is_said() {
     let simulated = SCENARIO.replace("platform: embedded", "platform: simulated");
     let refused = run(&bench, &simulated, &["--workers", "local:2"]).exits(104);
     assert!(refused.stderr.contains("no simulated platform"), "{}", refused.stderr);
+    // As a host of its own would be looked at by `doctor`.
+    let foreign = format!("{SCENARIO}connection: {{ source_addresses: [127.0.0.1, 203.0.113.9] }}\n");
+    let refused = run(&bench, &foreign, &["--workers", "local:2"]).exits(1);
+    refused.says("worker local-").says("this host does not have 203.0.113.9");
 }
 
 /// Populations at two sites, and subscribers at one of them.
@@ -461,6 +465,10 @@ objectives: { publish_p99: null, achieved: null, publish_p50: \"< 10 s\" }
     crate::gateway::check(&run, "at a worker");
     let apart = fleet.run(&bench, &scenario.replace(", at: w1 }\nload", " }\nload"), 2).finish().exits(104);
     apart.says("devices that a gateway polls stand at one worker");
+    let elsewhere = fleet.run(&bench, &scenario.replace("10, at: w1", "10, at: w2"), 2).finish().exits(104);
+    elsewhere
+        .says("worker w2 has the devices that a gateway polls")
+        .says("but component gateway stands at w1");
 }
 
 #[test]

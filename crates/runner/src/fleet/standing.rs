@@ -8,7 +8,7 @@ use plimsoll_workers::announcement::Announcement;
 use plimsoll_workers::placement::{Clients, Demand};
 
 /// What is to be placed of each population.
-pub(super) fn demands(plan: &Plan) -> Vec<Demand> {
+pub(crate) fn demands(plan: &Plan) -> Vec<Demand> {
     let of = |(place, own): (usize, &Plan)| {
         let (sites, subscribers) = (&own.sites, own.own_subscribers());
         // A query is about a device, and one load thread without a device asks nobody.
@@ -102,16 +102,43 @@ pub(super) fn check_beside(plan: &Plan, run: RunId, layout: &Layout, workers: &[
     Ok(())
 }
 
-/// Whether devices that a gateway polls stand at one worker, whose process is the gateway's test manager; if not, which do not.
-pub(super) fn check_polled(plan: &Plan, layout: &Layout) -> Result<(), String> {
+/// Whether devices that a gateway polls stand at one worker, whose process is the gateway's test manager, and that where the gateway
+/// reaches it, with `ours` as the network of this host; if not, what is wrong.
+pub(super) fn check_polled(
+    plan: &Plan,
+    layout: &Layout,
+    workers: &[Worker],
+    ours: Option<&str>,
+) -> Result<(), String> {
     for (place, own) in plan.populations().enumerate().filter(|(_, own)| own.protocol() == Protocol::Gateway)
     {
         let processes = layout.stands().get(place).map_or(0, Vec::len);
         let has = |process: &usize| !layout.places(place, *process).is_empty();
-        if (0..processes).filter(has).count() > 1 {
-            let key = if own.population.name.is_empty() { "population.at" } else { "populations[].at" };
+        let managers: Vec<&Worker> = (0..processes).filter(has).filter_map(|at| workers.get(at)).collect();
+        let key = if own.population.name.is_empty() { "population.at" } else { "populations[].at" };
+        let (manager, _) = match managers.as_slice() {
+            [] => continue,
+            [one] => one,
+            _ => {
+                return Err(format!(
+                    "devices that a gateway polls stand at one worker, which is its test manager: name one with `{key}`"
+                ));
+            }
+        };
+        let is_here = manager.network.as_deref().is_some_and(|network| Some(network) == ours);
+        let apart = |(name, at): (&str, Option<&str>)| match at {
+            None if is_here => None,
+            None => Some(format!("component {name} is started on the coordinator's host")),
+            Some(at) if manager.is_at(at) => None,
+            Some(at) => Some(format!("component {name} stands at {at}")),
+        };
+        let components = plan.platform.profile.components.iter();
+        let mut places = components.map(|component| (component.name.as_str(), component.at.as_deref()));
+        if let Some(gateway) = places.find_map(apart) {
             return Err(format!(
-                "devices that a gateway polls stand at one worker, which is its test manager: name one with `{key}`"
+                "worker {} has the devices that a gateway polls, and listens for it on the loopback network of its host alone, but \
+                 {gateway}: let both stand at one worker, by `{key}` and `platform.at`",
+                manager.name
             ));
         }
     }
@@ -161,6 +188,40 @@ mod tests {
         let one = "{ devices: 4, at: a, subscribers: { count: 2, beside: devices } }";
         assert_eq!(refused(one), None, "all stand at one worker");
         assert_eq!(refused("{ devices: 4, subscribers: 2 }"), None, "nobody asks for it");
+    }
+
+    #[test]
+    fn a_gateway_and_the_devices_that_it_polls_stand_at_one_worker() {
+        let polled = |of_gateway: &str, of_devices: &str| {
+            let text = format!(
+                "name: t\nplatform: {{ profile: ./gate.yaml }}\nload: {{ levels: [10/s], hold: 1s }}\npopulation: {{ devices: 4{of_devices} }}\n"
+            );
+            let profile = |_: &str| {
+                let component = format!(
+                    "{{ name: gate, command: [gate, '{{port:gate}}'], gateway_port: gate{of_gateway} }}"
+                );
+                Ok(format!(
+                    "name: gate\ntitle: g\ndevice: {{ speaks: gateway }}\ncomponents: [{component}]\n"
+                ))
+            };
+            let environment = Environment { profile: &profile, variable: &|_| None };
+            let source = SourceFile { name: "t".into(), text };
+            let plan = load(&source, &[], &environment).unwrap_or_else(|found| panic!("{found}"));
+            let mut workers = [worker("a"), worker("b")];
+            workers[0].network = Some("here".into());
+            let layout = plimsoll_workers::placement::placed(&workers, &demands(&plan)).unwrap();
+            let workers: Vec<Worker> = workers.into_iter().map(|worker| (worker, Vec::new())).collect();
+            check_polled(&plan, &layout, &workers, Some("here")).err()
+        };
+        let refused = |of_gateway: &str, of_devices: &str, with: &str| {
+            let said = polled(of_gateway, of_devices).unwrap();
+            assert!(said.contains(with), "{said}");
+        };
+        refused("", "", "name one with `population.at`");
+        refused("", ", at: b", "but component gate is started on the coordinator's host");
+        refused(", at: a", ", at: b", "but component gate stands at a");
+        assert_eq!(polled("", ", at: a"), None, "worker a is on this host");
+        assert_eq!(polled(", at: b", ", at: b"), None);
     }
 
     #[test]

@@ -93,6 +93,31 @@ impl Demand {
         }
     }
 
+    /// What a worker's part of the plan asks for: devices, subscribers and queriers of each population, on so many load threads. Where
+    /// the platform is started for the run, it is on this host if the worker `is_local`: in one host with the coordinator.
+    pub fn of_part(plan: &Plan, clients: &[[u32; 3]], threads: usize, is_local: bool) -> Demand {
+        let whole = Demand::of(plan);
+        let all: u64 = plan.populations().map(Plan::connections).sum();
+        let connections: u64 = clients.iter().flatten().copied().map(u64::from).sum();
+        let part = connections as f64 / all.max(1) as f64;
+        let devices = |(own, [devices, ..]): (&Plan, &[u32; 3])| match own.protocol() {
+            Protocol::Gateway => u64::from(*devices),
+            _ => 0,
+        };
+        Demand {
+            connections: connections.min(whole.connections),
+            listening: plan.populations().zip(clients).map(devices).sum(),
+            connect_rate: whole.connect_rate * part.min(1.0),
+            place: match plan.platform.address {
+                None if !is_local => Place::Elsewhere,
+                _ => whole.place,
+            },
+            threads,
+            shared: false,
+            ..whole
+        }
+    }
+
     /// Open files that this process needs.
     pub fn open_files(&self) -> u64 {
         self.connections + self.listening + BESIDE
@@ -126,4 +151,25 @@ const BESIDE: u64 = 64;
 /// Whether nothing can be sent from that address.
 fn is_foreign(address: &IpAddr) -> bool {
     UdpSocket::bind((*address, 0)).is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_scenario::{Environment, SourceFile, load};
+
+    #[test]
+    fn a_part_asks_for_its_clients_and_its_part_of_the_rate() {
+        let text = "name: t\nplatform: embedded\npopulation: { devices: 900, subscribers: 100 }\n\
+                    load: { levels: [10/s], hold: 1s, connect_rate: 2000 }\n";
+        let profile = |_: &str| Err("none".to_owned());
+        let environment = Environment { profile: &profile, variable: &|_| None };
+        let source = SourceFile { name: "t".into(), text: text.into() };
+        let plan = load(&source, &[], &environment).unwrap_or_else(|found| panic!("{found}"));
+        let part = Demand::of_part(&plan, &[[200, 50, 0]], 3, false);
+        assert_eq!((part.connections, part.connect_rate, part.threads), (250, 500.0, 3));
+        assert_eq!((part.place, part.listening, part.shared), (Place::Elsewhere, 0, false));
+        let local = Demand::of_part(&plan, &[[900, 100, 0]], 2, true);
+        assert_eq!((local.place, local.connections, local.connect_rate), (Place::Loopback, 1000, 2000.0));
+    }
 }

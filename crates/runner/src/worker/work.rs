@@ -4,23 +4,27 @@ use super::components::{Components, Said, Seen};
 use super::sending::Sending;
 use super::wire::{Wire, Word};
 use super::{Input, PlanOf, SPOOL};
-use crate::fleet::digest;
+use crate::fleet::{demands, digest};
+use crate::preflight::{self, Demand, Severity};
 use plimsoll_load::clock::{Clock, monotonic};
 use plimsoll_load::engine::{LoadPart, Part};
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::run_context::RunContext;
 use plimsoll_load::shard::{Command, Reply};
-use plimsoll_model::record::ThreadUsage;
-use plimsoll_model::{Nanos, RunId};
+use plimsoll_model::record::{SamplePart, ThreadUsage};
+use plimsoll_model::{LevelIndex, Nanos, RunId};
+use plimsoll_observe::limits::Limits;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_scenario::plan::{Captures, Plan};
 use plimsoll_workers::frame::{Body, LinkFrame, ProcessId};
 use plimsoll_workers::link::{GONE, Link};
 use plimsoll_workers::message::{Begin, Collected, Crossing, Give, Message, PacketOrder, Prepared, Reserve};
+use plimsoll_workers::placement::clients_at;
 use plimsoll_workers::post::Post;
 use plimsoll_workers::prepare::{Peer, Prepare};
 use plimsoll_workers::receipts::Receipts;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -110,6 +114,24 @@ impl Own {
         Own { part, homes, peers, receipts }
     }
 
+    /// What this host has to say of its part of the plan.
+    ///
+    /// # Errors
+    /// What forbids it.
+    fn examined(&self, plan: &Plan, is_local: bool) -> Result<Vec<String>, String> {
+        let Part { layout, process } = &self.part;
+        let clients = clients_at(*process, &demands(plan), layout);
+        let demand = Demand::of_part(plan, &clients, self.count(), is_local);
+        let checks = preflight::examine(&Limits::read(), None, Some(&demand));
+        match checks.iter().find(|check| check.severity == Severity::Problem) {
+            Some(problem) => Err(problem.to_string()),
+            None => {
+                let warnings = checks.iter().filter(|check| check.severity == Severity::Warning);
+                Ok(warnings.map(ToString::to_string).collect())
+            }
+        }
+    }
+
     /// Load threads here.
     fn count(&self) -> usize {
         self.part.layout.numbers_at(self.part.process).len()
@@ -131,6 +153,8 @@ struct Load {
     stopped: usize,
     /// Clients that are ready since the coordinator heard of it last.
     ready: u32,
+    /// What load threads saw of samples, by population, level and sample, since the coordinator heard of it last.
+    parts: BTreeMap<(u16, LevelIndex, Option<u16>), SamplePart>,
     level: Option<Level>,
     /// Where the load of the level was stopped here: what its shards replied when they were closed, and how many of these replies the
     /// coordinator wants.
@@ -202,11 +226,13 @@ impl Work {
     }
 
     /// Makes ready for a run, or refuses it.
-    pub fn prepare(&mut self, prepare: Prepare, plan_of: PlanOf<'_>) {
-        let answer = self.make(&prepare, plan_of).map(|plan| {
+    pub fn prepare(&mut self, prepare: Prepare, plan_of: PlanOf<'_>, host: &Host<'_>) {
+        let answer = self.make(&prepare, plan_of).and_then(|plan| {
+            let own = Own::of(&prepare);
+            let warnings = own.examined(&plan, host.address.is_loopback())?;
             self.plan = Some(Arc::new(plan));
-            self.own = Some(Own::of(&prepare));
-            Prepared { warnings: Vec::new(), host: plimsoll_observe::host::facts() }
+            self.own = Some(own);
+            Ok(Prepared { warnings, host: plimsoll_observe::host::facts() })
         });
         self.refusal = answer.as_ref().err().cloned();
         self.tell(&Message::Prepared(answer));
@@ -254,7 +280,7 @@ impl Work {
     /// What the coordinator wants.
     fn order(&mut self, message: Message, plan_of: PlanOf<'_>, host: &Host<'_>) {
         match message {
-            Message::Prepare(prepare) if self.own.is_none() => self.prepare(*prepare, plan_of),
+            Message::Prepare(prepare) if self.own.is_none() => self.prepare(*prepare, plan_of, host),
             Message::Begin(begin) if self.load.is_none() => {
                 let begun = self.begin(&begin, host);
                 self.tell(&Message::Begun(begun));
@@ -421,6 +447,7 @@ impl Work {
             crossed: BTreeMap::new(),
             stopped: 0,
             ready: 0,
+            parts: BTreeMap::new(),
             level: None,
             halted: None,
         });
@@ -463,11 +490,13 @@ impl Work {
         if let (Reply::Closed(_, end), Some(load)) = (&mut reply, &self.load) {
             load.part.complete(end);
         }
-        if let (Reply::Ready(count), Some(load)) = (&reply, &mut self.load) {
-            load.ready += count;
-            return;
-        }
-        self.tell_ready();
+        let Some(load) = &mut self.load else { return };
+        let reply = match reply {
+            Reply::Ready(count) => return load.ready += count,
+            Reply::Part(part) => return load.saw(*part),
+            reply => reply,
+        };
+        self.tell_gathered();
         let Some(load) = &mut self.load else { return };
         match (reply, &mut load.halted) {
             (Reply::PassedOn, _) => {
@@ -487,11 +516,16 @@ impl Work {
         }
     }
 
-    /// Tells how many clients have become ready, many at once.
-    fn tell_ready(&mut self) {
-        let ready = self.load.as_mut().map_or(0, |load| std::mem::take(&mut load.ready));
+    /// Tells how many clients have become ready, and what all load threads saw of a sample at once: otherwise each load thread of a
+    /// cluster would cost the coordinator as much as a worker.
+    fn tell_gathered(&mut self) {
+        let Some(load) = &mut self.load else { return };
+        let (ready, parts) = (std::mem::take(&mut load.ready), std::mem::take(&mut load.parts));
         if ready > 0 {
             self.tell(&Message::Reply(Reply::Ready(ready)));
+        }
+        for part in parts.into_values() {
+            self.tell(&Message::Reply(Reply::Part(Box::new(part))));
         }
     }
 
@@ -553,7 +587,7 @@ impl Work {
     pub fn turn(&mut self, now: Nanos) {
         if self.next_look().is_some_and(|next| next <= now) {
             self.looked = now;
-            self.tell_ready();
+            self.tell_gathered();
             self.leave_receipts();
             self.read_threads();
         }
@@ -642,6 +676,14 @@ impl Work {
 }
 
 impl Load {
+    /// A load thread saw something of a sample.
+    fn saw(&mut self, part: SamplePart) {
+        match self.parts.entry((part.population, part.level, part.sample)) {
+            Entry::Vacant(none) => drop(none.insert(part)),
+            Entry::Occupied(mut own) => own.get_mut().add(part),
+        }
+    }
+
     /// Each of the shards is told of a level.
     fn begin_level(&mut self, timeline: Timeline) {
         if self.level.as_ref().is_none_or(|level| level.timeline != timeline) {
