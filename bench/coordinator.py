@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """How many workers a coordinator holds: simulated ones speak the real protocol to it over a real NATS server.
 
-    bench/coordinator.py [--workers 100,500,1000,2000] [--levels N] [--messages M | --devices D --rate R]
+    bench/coordinator.py [--workers 100,500,1000,2000] [--threads N] [--levels N] [--messages M | --devices D --rate R]
 
-Each simulated worker has a connection of its own to the server, one load thread, ten devices, and M messages in each sample of a
-second, whose histograms it sends. With `--devices`, all of them have so many devices, and their messages are those that are due at
-R/s: Poisson arrivals, computed as load threads do. What came of them must then be the same as of one thread, to the message. The coordinator has a processor, all others have the other one. Prints a table: processor time of
-the coordinator in a level, its largest memory, the time from the start of the run to its first level, the bytes of a level in both
-directions (without frames and the server's own protocol), and what became of the levels. Exit code 1 where the coordinator of 100
-workers or fewer takes more than 0.1 of a processor, or where what was due differs.
+Each simulated worker has a connection of its own to the server, N load threads, ten devices for each of these, and M messages of each
+in a sample of a second, whose histograms it sends. Nobody receives. With `--devices`, all of them have so many devices, and their
+messages are those that are due at R/s: Poisson arrivals, computed as load threads do. What came of them must then be the same as of
+one thread, to the message. The coordinator has a processor, all others have the other one.
+
+Prints a table: processor time of the coordinator in a level, its largest memory, the time from the start of the run to its first
+level, the bytes of a level and of all else in both directions (without frames and the server's own protocol), and what became of the
+levels. Exit code 1 where the coordinator of 100 workers or fewer takes more than 0.1 of a processor, or where what was due differs.
 
 Before: `cargo build --release -p plimsoll-cli`, `cargo build --release -p plimsoll-workers --example simulated_workers`,
 `source scripts/peers`. Nothing else should run meanwhile.
@@ -28,11 +30,12 @@ SEED = 7
 
 
 def scenario(broker, workers, options):
-    rate = options.rate if options.devices else options.messages * workers
+    threads = workers * options.threads
+    rate = options.rate if options.devices else options.messages * threads
     return json.dumps({
         "name": "coordinator",
         "platform": {"profile": "existing", "address": f"mqtt://127.0.0.1:{broker}"},
-        "population": {"devices": options.devices or 10 * workers},
+        "population": {"devices": options.devices or 10 * threads},
         "seed": SEED,
         "mqtt": {"qos": 1},
         "load": {
@@ -61,6 +64,9 @@ def watched(process):
 
 
 def tried(workers, options):
+    """What came of a run with so many simulated workers."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     processes = bench.Processes()
     try:
         with tempfile.TemporaryDirectory(prefix="plimsoll-coordinator-") as work:
@@ -70,7 +76,7 @@ def tried(workers, options):
             url = f"nats://127.0.0.1:{port}"
             at = lambda: os.sched_setaffinity(0, OTHERS)
             what = ["due", str(options.devices), str(SEED)] if options.devices else [str(options.messages)]
-            simulated = subprocess.Popen([SIMULATED, url, str(workers), *what], stdout=subprocess.PIPE, preexec_fn=at)
+            simulated = subprocess.Popen([SIMULATED, url, str(workers), str(options.threads), *what], stdout=subprocess.PIPE, preexec_fn=at)
             processes.all.append(simulated)
             with open(f"{work}/scenario.yaml", "w") as file:
                 file.write(scenario(broker, workers, options))
@@ -87,7 +93,7 @@ def tried(workers, options):
                 with open(f"{work}/summary.json") as file:
                     summary = json.load(file)
             except OSError:
-                return {"workers": workers, "said": said[-400:]}
+                sys.exit(f"{workers} workers: no result:\n{said[-400:]}")
             took = json.loads(simulated.communicate(timeout=60)[0])
             if took["due"] != took["due_of_one"]:
                 sys.exit(f"what was due differs: {took}")
@@ -115,20 +121,17 @@ def tried(workers, options):
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--workers", default="100,500,1000,2000")
+    options.add_argument("--threads", type=int, default=1)
     options.add_argument("--levels", type=int, default=2)
     options.add_argument("--messages", type=int, default=100)
     options.add_argument("--devices", type=int, default=0)
     options.add_argument("--rate", type=int, default=1000)
     options = options.parse_args()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     is_good = True
     print("| workers | processors of the coordinator | its memory, MiB | before the first level, s | KiB a worker and level, up | down | levels |")
     print("|---|---|---|---|---|---|---|")
     for workers in map(int, options.workers.split(",")):
         found = tried(workers, options)
-        if "said" in found:
-            sys.exit(f"{workers} workers: no result:\n{found['said']}")
         is_good = is_good and (workers > MOST_WORKERS or found["processors"] <= MOST_OF_COORDINATOR)
         cells = [f"{found['processors']:.3f}", f"{found['memory']:.0f}", f"{found['before']:.0f}", f"{found['up'] / 1024:.1f}", f"{found['down'] / 1024:.1f}"]
         print(f"| {workers:,} | {' | '.join(cells)} | {', '.join(found['validity'])} |", flush=True)

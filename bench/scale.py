@@ -9,7 +9,7 @@ the page alone. A broker has one processor, and the generator the other one.
 Before: `cargo build --release -p plimsoll-cli`, `cargo build --release -p plimsoll-workers --example simulated_workers`,
 `source scripts/peers`. Nothing else should run meanwhile.
 """
-import argparse, csv, json, math, os, subprocess, tempfile, time
+import argparse, csv, json, math, os, re, subprocess, tempfile, time
 from types import SimpleNamespace
 
 import coordinator
@@ -19,24 +19,24 @@ from differences import quantile
 KEPT = f"{bench.ROOT}/docs/results/scale.json"
 PAGE = f"{bench.ROOT}/docs/results/scale.md"
 PRICES = f"{bench.ROOT}/examples/prices-work-a.csv"
-# Devices of which the costs of one are a difference, and the rate of messages for those of one.
+# Devices of which the costs of one are a difference.
 FEW, MANY = 1_000, 10_000
-RATE = 5_000
 # Workers of which the costs of one for the coordinator are a difference.
-FEW_WORKERS, MANY_WORKERS = 100, 500
+FEW_WORKERS, MANY_WORKERS = 25, 125
 
-# The load: the largest that was published has 200 million connections and a million publishes a second.
+# The load: as many connections, messages in a second and minutes to connect as in the largest that was published, a white paper of
+# HiveMQ. There, 180 of the 200 million devices were subscribers.
 DEVICES = [1_000_000, 20_000_000, 200_000_000]
-PERIOD = 200
+PERIOD, CONNECT_MINUTES = 200, 37
 # A host: its type in the table of prices, the part of its processors and its memory that may be used, and its addresses.
 HOST, USED, ADDRESSES = "c4.2xlarge", 0.7, 4
+# Local ports of an address at most (ip(7), net.ipv4.ip_local_port_range).
 PORTS = 64_512
 # What the kernel takes for one end of an idle connection (docs/scaling.md).
 KERNEL = 4 * 1024
+# Headers of a message's segment and of its acknowledgement's: Ethernet, IPv4, TCP with time stamps.
+HEADERS = 2 * (14 + 20 + 32)
 HOURS_OF_MONTH = 730
-CONNECT_MINUTES = 37
-# Devices that a run can number, by what a marker holds.
-MOST_DEVICES = 2**28 - 1
 
 
 def run(broker, keys):
@@ -60,39 +60,43 @@ def run(broker, keys):
         return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, level
 
 
-def load(rate, precision):
-    return {"arrivals": "poisson", "levels": [rate], "connect_rate": 5000, "precision": precision, "warm_up": "1s", "hold": "5s", "samples": 5, "drain": "1s", "again": "0s", "threads": 1}
+def load(rate):
+    return {"arrivals": "poisson", "levels": [rate], "connect_rate": 5000, "precision": "1ms", "warm_up": "1s", "hold": "10s", "samples": 5, "drain": "1s", "again": "0s", "threads": 1}
+
+
+def rate_of_thread():
+    """Messages in a second of one load thread, where the ports of a host are used up."""
+    return round(ADDRESSES * PORTS / PERIOD / host()[0])
 
 
 def one_turn(broker):
-    """Of one connection: bytes and microseconds; of one message: microseconds, by precision."""
-    idle = {count: run(broker, {"population": {"devices": count}, "load": load(10, "1ms")}) for count in (FEW, MANY)}
+    """Of one connection: bytes and microseconds; of one message: microseconds and bytes."""
+    idle = {count: run(broker, {"population": {"devices": count}, "load": load(10)}) for count in (FEW, MANY)}
     apart = MANY - FEW
     found = {
         "connection_bytes": (idle[MANY][1] - idle[FEW][1]) / apart,
         "connection_us": (idle[MANY][0] - idle[FEW][0]) / apart * 1e6,
     }
-    for precision in ("1ms", "100us"):
-        _, _, level = run(broker, {"population": {"devices": FEW}, "message": {"size": 100}, "load": load(RATE, precision)})
-        found[f"message_us_{precision}"] = level["generator"]["cpu_per_million"]
-        found["message_bytes"] = (level["bytes_sent"] + level["bytes_received"]) / level["sent"]
+    _, _, level = run(broker, {"population": {"devices": FEW}, "message": {"size": 100}, "load": load(rate_of_thread())})
+    found["message_us"] = level["generator"]["cpu_per_million"]
+    found["message_bytes"] = (level["bytes_sent"] + level["bytes_received"]) / level["sent"]
     return found
 
 
 def of_workers():
-    """What the coordinator takes for a worker and what it takes besides: processors, bytes of memory, bytes in a second, up and down."""
-    options = SimpleNamespace(levels=1, messages=100, devices=0, rate=0)
+    """What the coordinator takes for a worker with the load threads of a host: processors, bytes of memory, and bytes of a run."""
+    options = SimpleNamespace(levels=1, threads=host()[0], messages=rate_of_thread(), devices=0, rate=0)
     few, many = (coordinator.tried(count, options) for count in (FEW_WORKERS, MANY_WORKERS))
     apart = MANY_WORKERS - FEW_WORKERS
     return {
         "worker_processors": (many["processors"] - few["processors"]) / apart,
         "worker_bytes": (many["memory"] - few["memory"]) / apart * 1024**2,
-        "worker_level_bytes": many["up"] + many["down"],
+        "worker_run_bytes": many["up"] + many["down"],
     }
 
 
 def measured(runs):
-    found = {}
+    found, began = {}, time.strftime("%Y-%m-%d %H:%M", time.gmtime())
     for turn in range(runs):
         with_broker = bench.Processes()
         try:
@@ -104,7 +108,7 @@ def measured(runs):
         for name, value in (costs | of_workers()).items():
             found.setdefault(name, []).append(value)
         print(f"turn {turn + 1} of {runs}: {costs}", flush=True)
-    return {"began": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "costs": found}
+    return {"began": began, "costs": found}
 
 
 def mean_of(values):
@@ -123,49 +127,59 @@ def host():
     return int(found["processors"]), int(found["memory"].split()[0]) * 1024**3, float(found["price"])
 
 
+def constant(file, form):
+    """A number of the program's sources."""
+    with open(f"{bench.ROOT}/{file}") as sources:
+        return int(re.search(form, sources.read()).group(1).replace("_", ""))
+
+
 def needs(devices, costs):
-    """What so many devices need, by those costs, and what is used of each limit with so many hosts."""
+    """What so many devices need, by those costs, and which part of each limit that further hosts do not lift."""
     processors, memory, price = host()
     rate = devices / PERIOD
-    of_host = {
-        "processors": processors * USED / (rate * costs["message_us_1ms"] / 1e6),
-        "memory": memory * USED / (devices * (costs["connection_bytes"] + KERNEL)),
-        "ports": ADDRESSES * PORTS / devices,
+    hosts = math.ceil(max(
+        rate * costs["message_us"] / 1e6 / (processors * USED),
+        devices * (costs["connection_bytes"] + KERNEL) / (memory * USED),
+        devices / (ADDRESSES * PORTS),
+    ))
+    threads, connecting = hosts * processors, devices / (CONNECT_MINUTES * 60)
+    needed = {
+        "hosts": hosts, "rate": rate, "processors": rate * costs["message_us"] / 1e6,
+        "memory": devices * (costs["connection_bytes"] + KERNEL) / 1024**3,
+        "connecting": connecting, "connecting_processors": connecting * costs["connection_us"] / 1e6,
+        "coordinator": hosts * costs["worker_processors"], "coordinator_memory": hosts * costs["worker_bytes"] / 1024**2,
+        "nats": 2 * hosts * costs["worker_run_bytes"] / 1024**2, "network": rate * (costs["message_bytes"] + HEADERS) * 8 / 1e9,
+        "price": hosts * price / HOURS_OF_MONTH,
     }
-    hosts = math.ceil(1 / min(of_host.values()))
-    threads = hosts * processors
-    connecting = devices * costs["connection_us"] / 1e6 / (threads * USED)
-    used = {name: 1 / (share * hosts) for name, share in of_host.items()}
-    used["processor of the coordinator"] = hosts * costs["worker_processors"]
-    used["load threads of a population"] = threads / 16_384
-    used["numbers of devices in a run"] = devices / MOST_DEVICES
-    used[f"connecting in {CONNECT_MINUTES} minutes"] = connecting / (CONNECT_MINUTES * 60)
-    return {
-        "hosts": hosts, "processors": rate * costs["message_us_1ms"] / 1e6, "memory": devices * (costs["connection_bytes"] + KERNEL) / 1024**3,
-        "connecting": connecting, "coordinator": hosts * costs["worker_processors"], "coordinator_memory": hosts * costs["worker_bytes"] / 1024**2,
-        "nats": hosts * costs["worker_level_bytes"] / coordinator.HOLD / 1024**2, "network": rate * costs["message_bytes"] * 8 / 1e9,
-        "price": hosts * price / HOURS_OF_MONTH, "first": max(used, key=used.get), "used": max(used.values()),
+    limits = {
+        "processor of the coordinator": needed["coordinator"],
+        "memory of the coordinator's host": needed["coordinator_memory"] * 1024**2 / (memory * USED),
+        "load threads of a population": threads / constant("crates/load/src/share.rs", r"BLOCKS: u32 = ([0-9_]+)"),
+        "numbers of devices": devices / (2 ** constant("crates/codec/src/numbering.rs", r"const MANY: u32 = ([0-9]+)") - 1),
     }
+    return needed, limits
 
 
 def spanned(devices, costs, name):
-    """A figure by the means, and where all costs are at an end of their interval."""
-    middle, low, high = (needs(devices, {key: values[end] for key, values in costs.items()})[name] for end in range(3))
+    """A figure by the means, and where all costs are at an end of their interval; no cost is below zero."""
+    ends = ({key: max(values[end], 0) for key, values in costs.items()} for end in range(3))
+    middle, low, high = (needs(devices, costs_at)[0][name] for costs_at in ends)
     shown = lambda value: f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     return shown(middle) if low == high else f"{shown(middle)} ({shown(min(low, high))} to {shown(max(low, high))})"
 
 
 NAMES = {
     "connection_bytes": ("memory of an idle connection, our own, bytes", 1), "connection_us": ("processor time to connect, µs", 1),
-    "message_us_1ms": ("processor time of a message, precision 1 ms, µs", 1), "message_us_100us": ("the same, precision 100 µs", 1),
-    "message_bytes": ("bytes of a message both ways, its acknowledgement included", 1),
+    "message_us": ("processor time of a message, µs", 1),
+    "message_bytes": ("bytes of a message both ways, with its acknowledgement and without headers", 1),
     "worker_processors": ("processors of the coordinator for a worker", 1), "worker_bytes": ("memory of the coordinator for a worker, KiB", 1024),
-    "worker_level_bytes": ("bytes of a worker in a level of 10 samples, KiB", 1024),
+    "worker_run_bytes": ("bytes of a worker in a run with one level of 10 samples, KiB", 1024),
 }
 ROWS = {
-    "hosts": "hosts", "processors": "processors for messages", "memory": "memory of connections, GiB", "connecting": "connecting with all processors, s",
+    "hosts": "hosts", "rate": "messages in a second", "processors": "processors for messages", "memory": "memory of connections, GiB",
+    "connecting": f"connections in a second, to connect in {CONNECT_MINUTES} minutes", "connecting_processors": "processors for that",
     "network": "network of all devices, Gbit/s", "coordinator": "processors of the coordinator", "coordinator_memory": "its memory, MiB",
-    "nats": "traffic of NATS, MiB/s", "price": "price of the hosts, USD an hour",
+    "nats": "what NATS takes in and gives out in a run with one level, MiB", "price": "price of the hosts, USD an hour",
 }
 
 
@@ -183,9 +197,10 @@ def write():
         "",
         "## Costs",
         "",
-        f"Means of {runs} runs with their 95 % intervals (Student), measured until {kept['began']} UTC. A connection is the difference of {MANY:,} and",
-        f"{FEW:,} idle devices, and a message one of {RATE:,} a second, of 100 bytes at QoS 1, all on one load thread. A worker is the difference of",
-        f"{MANY_WORKERS} and {FEW_WORKERS} simulated ones over a real NATS server.",
+        f"Means of {runs} runs with their 95 % intervals (Student), measured from {kept['began']} UTC on. What a connection costs is the",
+        f"difference of {MANY:,} and {FEW:,} idle devices. What a message costs is that of {rate_of_thread()} a second on one load thread, of 100 bytes",
+        f"at QoS 1, with `precision: 1ms`. What a worker costs is the difference of {MANY_WORKERS} and {FEW_WORKERS} simulated ones with {processors} load threads, over",
+        "a real NATS server.",
         "",
         "| cost | mean | 95 % |",
         "|---|---|---|",
@@ -197,16 +212,34 @@ def write():
         "",
         "## Needs",
         "",
-        f"Each device sends a message every {PERIOD} s, with a precision of 1 ms. A host is a `{HOST}` of [work A's prices](../cost.md): {processors} processors,",
-        f"{memory // 1024**3} GiB, {price:.2f} USD a month. It has {ADDRESSES} addresses of {PORTS:,} ports. {USED * 100:.0f} % of its processors and its memory may be used. The kernel",
-        "takes 4 KiB for one end of an idle connection. Intervals are those with all costs at either end of theirs.",
+        f"Each device sends a message every {PERIOD} s, and nobody receives. So 200 million devices send as often as those of the largest",
+        f"load that was published, which had {CONNECT_MINUTES} minutes to connect (HiveMQ; 180 million of its devices only received). A host is a",
+        f"`{HOST}` of [work A's prices](../cost.md): {processors} processors, {memory // 1024**3} GiB, {price:.2f} USD a month. It has {ADDRESSES} addresses of",
+        f"{PORTS:,} ports. {USED * 100:.0f} % of its processors and its memory may be used. The kernel takes 4 KiB for one end of an idle",
+        "connection. Intervals are those with all costs at either end of theirs. The platform, the NATS server and the",
+        "coordinator are not in the price.",
         "",
         "| | " + " | ".join(f"{devices // 10**6} million" for devices in DEVICES) + " |",
         "|---|" + "---|" * len(DEVICES),
     ]
     lines += [f"| {title} | " + " | ".join(spanned(devices, costs, name) for devices in DEVICES) + " |" for name, title in ROWS.items()]
-    first = [needs(devices, {name: values[0] for name, values in costs.items()}) for devices in DEVICES]
-    lines.append("| what is used most of its limit | " + " | ".join(f"{one['first']}, {one['used'] * 100:.0f} %" for one in first) + " |")
+    means = {name: values[0] for name, values in costs.items()}
+    limits = [needs(devices, means)[1] for devices in DEVICES]
+    reached = {name: DEVICES[-1] / used for name, used in limits[-1].items()}
+    lines += [
+        "",
+        "## What breaks first",
+        "",
+        "Hosts are added until ports, memory and processors suffice. These limits do not grow with hosts:",
+        "",
+        "| limit | " + " | ".join(f"{devices // 10**6} million" for devices in DEVICES) + " | reached at |",
+        "|---|" + "---|" * (len(DEVICES) + 1),
+    ]
+    for name in sorted(reached, key=reached.get):
+        used = " | ".join(f"{of[name] * 100:.2g} %" for of in limits)
+        lines.append(f"| {name} | {used} | {reached[name] / 1e6:,.0f} million devices |")
+    first = min(reached, key=reached.get)
+    lines += ["", f"So the first of them is the {first}. The bandwidth of the NATS server's host is not among them: see above what it has to carry."]
     open(PAGE, "w").write("\n".join(lines) + "\n")
 
 

@@ -7,11 +7,11 @@ A broker has one processor, and all that makes the load has the other: one proce
 each, their NATS server and their coordinator. Two kinds of load: nobody receives, or a subscriber receives all messages, half of
 which come from devices of the other worker and go there as receipts. Prints for each kind the mean ratio of processor time with
 workers to that of one process, for the same messages, with the upper bound of its 95 % interval (one-sided, Student t of the
-logarithms). Exit code 1 where an upper bound is above 1.1. `bench/coordinator.py` says what the coordinator of many takes.
+logarithms), and the bytes that the NATS server took in and gave out for a message. Exit code 1 where an upper bound is above 1.1. `bench/coordinator.py` says what the coordinator of many takes.
 
 Before: `cargo build --release`, `source scripts/peers`. Nothing else should run meanwhile.
 """
-import argparse, json, math, os, signal, socket, statistics, subprocess, sys, tempfile, time
+import argparse, json, math, os, signal, socket, statistics, subprocess, sys, tempfile, time, urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -63,12 +63,19 @@ class Processes:
 
     def workers(self, count):
         """A NATS server and so many workers; how to name them to `plimsoll run`."""
-        port = free_port()
-        started = [self.serve(["nats-server", "-a", "127.0.0.1", "-p", str(port)], port, LOAD)]
+        port, self.monitor = free_port(), free_port()
+        server = ["nats-server", "-a", "127.0.0.1", "-p", str(port), "-m", str(self.monitor)]
+        started = [self.serve(server, port, LOAD)]
         url = f"nats://127.0.0.1:{port}"
         for number in range(count):
             started.append(self.start([PLIMSOLL, "worker", "--join", url, "--name", f"w{number}", "--threads", "1"], LOAD))
         return started, f"{url},min={count},wait=2m"
+
+    def passed(self):
+        """Bytes that the NATS server has taken in and given out, without its own protocol."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.monitor}/varz") as answer:
+            found = json.load(answer)
+        return found["in_bytes"] + found["out_bytes"]
 
     def end(self):
         for process in self.all:
@@ -129,13 +136,16 @@ def upper(logs):
 def pairs(processes, work, broker, options):
     """Whether workers cost no more than they may."""
     started, workers = processes.workers(2)
-    ratios, costs = {}, {}
+    ratios, costs, passed = {}, {}, {}
     for pair in range(options.pairs):
         for kind, subscribers in KINDS.items():
             text = scenario(broker, subscribers, options.seconds)
             found = {}
             for is_shared in (False, True) if pair % 2 == 0 else (True, False):
+                before = processes.passed()
                 found[is_shared] = cost(work, text, workers if is_shared else None, started if is_shared else [])
+                if is_shared:
+                    passed.setdefault(kind, []).append((processes.passed() - before) / found[is_shared][1][0])
             if found[False][1] != found[True][1]:
                 sys.exit(f"{kind}: one process has other counts than workers: {found}")
             ratios.setdefault(kind, []).append(math.log(found[True][0] / found[False][0]))
@@ -147,7 +157,10 @@ def pairs(processes, work, broker, options):
         mean, most = upper(logs)
         worst = max(worst, most)
         alone, shared = (statistics.median(costs[kind, is_shared]) for is_shared in (False, True))
-        print(f"{kind}: one process {alone:.2f} s, workers {shared:.2f} s a million messages; ratio {mean:.3f}, at most {most:.3f} (95 %)")
+        print(
+            f"{kind}: one process {alone:.2f} s, workers {shared:.2f} s a million messages; ratio {mean:.3f}, at most {most:.3f} (95 %); "
+            f"{statistics.median(passed[kind]):.1f} B through the server for a message"
+        )
     return worst <= MOST_ADDED
 
 
