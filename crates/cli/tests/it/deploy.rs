@@ -103,7 +103,7 @@ fn what_the_pods_start_works() {
         arguments(document(&manifests, "Job", name)).into_iter().map(here).collect()
     };
     let workers: Vec<_> = (0..2).map(|_| bench.start(&mut bench.plimsoll(of("plimsoll-worker")))).collect();
-    let broker = bench.start(&mut bench.plimsoll(["target", "broker"]));
+    let broker = bench.start(&mut bench.plimsoll(["target", "broker", "--port", "0"]));
     let separate = |argument: String| {
         let (name, value) = argument.split_once('=').unwrap_or((&argument, ""));
         [name, value].map(str::to_owned).into_iter().filter(|part| !part.is_empty()).collect::<Vec<String>>()
