@@ -22,7 +22,7 @@ use plimsoll_scenario::profile::Component;
 use plimsoll_stats::clock_offset::Reading;
 use plimsoll_workers::announcement::Announcement;
 use plimsoll_workers::frame::{Body, Frame, ProcessId};
-use plimsoll_workers::link::{Broken, Link};
+use plimsoll_workers::link::{Broken, GONE, Link};
 use plimsoll_workers::message::{Begin, Message, Prepared, Report};
 use plimsoll_workers::placement::{Unplaced, placed};
 use plimsoll_workers::post::{Arrival, Post, PostError};
@@ -102,7 +102,9 @@ pub enum FleetError {
         reason: String,
     },
     /// A worker does not answer.
-    #[error("worker {worker} did not answer within {} s", ANSWERING.as_secs())]
+    #[error(
+        "worker {worker} does not answer: look whether it runs and reaches the NATS server, then start the run again"
+    )]
     Silent {
         /// Its name.
         worker: String,
@@ -443,6 +445,10 @@ impl Fleet {
                 let silent = self.members.get(*first).map(|member| member.worker.name.clone());
                 return Err(FleetError::Silent { worker: silent.unwrap_or_default() });
             }
+            let is_gone = |place: &&usize| self.members.get(**place).is_some_and(Member::is_lost);
+            if let Some(gone) = open.iter().find(is_gone).and_then(|place| self.members.get(*place)) {
+                return Err(FleetError::Silent { worker: gone.worker.name.clone() });
+            }
             for (place, message) in self.turn(stop)? {
                 let Some(member) = self.members.get_mut(place) else { continue };
                 match answer(member, message) {
@@ -536,6 +542,11 @@ impl Fleet {
 impl Member {
     fn tell(&mut self, message: &Message) -> Result<(), FleetError> {
         self.link.push(&message.encode()).map_err(|broken| self.broke(broken))
+    }
+
+    /// Whether nothing comes of it any more.
+    fn is_lost(&self) -> bool {
+        self.link.silence(monotonic()) > GONE || self.link.broken().is_some()
     }
 
     fn broke(&self, broken: Broken) -> FleetError {

@@ -6,7 +6,7 @@
 use plimsoll_model::text::grouped;
 use plimsoll_scenario::yaml;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The user and group of all pods: no user of the host has that number.
 const USER: u32 = 65532;
@@ -68,7 +68,8 @@ pub struct DeployedRun {
 pub enum DeploymentError {
     /// A namespace that no cluster takes.
     #[error(
-        "`{0}` cannot be a namespace: use 1 to 63 lower-case letters, digits and `-`, no `-` first or last"
+        "`{0}` cannot be a namespace of Plimsoll alone: use 1 to 63 lower-case letters, digits and `-`, no `-` first or last, \
+         neither `default` nor `kube-` and what follows"
     )]
     Namespace(String),
     /// An image that no cluster takes.
@@ -76,9 +77,13 @@ pub enum DeploymentError {
     Image(String),
     /// A file that a pod cannot find where the scenario looks for it.
     #[error(
-        "the scenario names {0}: put the file into the folder of the scenario, and name it by its path from there"
+        "the scenario names {0}: put the file into the folder of the scenario, and name it by its path from there, by one path, \
+         with no part that begins with two dots"
     )]
     Outside(String),
+    /// A variable whose name a secret or a shell would take for something else.
+    #[error("the scenario names the environment variable `{0}`: use letters, digits and `_`, no digit first")]
+    Variable(String),
     /// Texts that are too large.
     #[error(
         "the scenario and its files have {} bytes, and a ConfigMap holds {}: use smaller files",
@@ -108,6 +113,7 @@ pub fn manifests(deployment: &Deployment) -> Result<String, DeploymentError> {
         workers(deployment),
     ];
     if let Some(run) = &deployment.run {
+        run.variables.iter().try_for_each(|name| check_variable(name))?;
         let names = names_of(run)?;
         documents.extend([
             texts(deployment, run, &names),
@@ -167,7 +173,9 @@ fn check_namespace(name: &str) -> Result<(), DeploymentError> {
     let is_name = (1..=63).contains(&name.len())
         && name.chars().all(is_inner)
         && !name.starts_with('-')
-        && !name.ends_with('-');
+        && !name.ends_with('-')
+        && name != "default"
+        && !name.starts_with("kube-");
     is_name.then_some(()).ok_or_else(|| DeploymentError::Namespace(name.to_owned()))
 }
 
@@ -175,8 +183,17 @@ fn check_image(image: &str) -> Result<(), DeploymentError> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
     let is_image = (1..=255).contains(&image.len())
         && image.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && image.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && !["::", "//", "@@"].iter().any(|twice| image.contains(twice))
         && image.chars().all(is_part);
     is_image.then_some(()).ok_or_else(|| DeploymentError::Image(image.to_owned()))
+}
+
+fn check_variable(name: &str) -> Result<(), DeploymentError> {
+    let is_name = !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name.then_some(()).ok_or_else(|| DeploymentError::Variable(name.to_owned()))
 }
 
 /// Whether a file holds what must not be printed.
@@ -195,20 +212,25 @@ fn key_of(number: usize) -> String {
 }
 
 /// A key for each file, with the path at which pods have it.
-fn names_of(run: &DeployedRun) -> Result<Vec<(String, &str)>, DeploymentError> {
+fn names_of(run: &DeployedRun) -> Result<Vec<(String, String)>, DeploymentError> {
     let size = run.scenario.len() + run.files.values().map(String::len).sum::<usize>();
     if size > MOST_TEXT {
         return Err(DeploymentError::TooLarge(size));
     }
-    let is_outside = |path: &str| {
-        path.starts_with('/')
-            || path == FILE
+    let mut paths = BTreeSet::from([FILE.to_owned()]);
+    let named = run.files.keys().zip(1..).map(|(path, number)| {
+        // A cluster takes no path that begins with two dots, nor one path twice.
+        let parts: Vec<&str> = path.split('/').filter(|part| !["", "."].contains(part)).collect();
+        let plain = parts.join("/");
+        let is_outside = path.starts_with('/')
             || path.contains(char::is_control)
-            || path.split('/').any(|part| part == "..")
-    };
-    let named = run.files.keys().zip(1..).map(|(path, number)| match is_outside(path) {
-        true => Err(DeploymentError::Outside(path.clone())),
-        false => Ok((key_of(number), path.strip_prefix("./").unwrap_or(path))),
+            || plain.is_empty()
+            || parts.iter().any(|part| part.starts_with(".."))
+            || !paths.insert(plain.clone());
+        match is_outside {
+            true => Err(DeploymentError::Outside(path.clone())),
+            false => Ok((key_of(number), plain)),
+        }
     });
     named.collect()
 }
@@ -369,7 +391,7 @@ fn workers(deployment: &Deployment) -> Value {
 }
 
 /// The texts of the scenario and its files, without private keys.
-fn texts(deployment: &Deployment, run: &DeployedRun, names: &[(String, &str)]) -> Value {
+fn texts(deployment: &Deployment, run: &DeployedRun, names: &[(String, String)]) -> Value {
     let files = names.iter().map(|(name, _)| name.clone()).zip(run.files.values().cloned());
     let files = files.filter(|(_, text)| !is_private(text));
     let data: BTreeMap<String, String> = files.chain([(FILE.to_owned(), run.scenario.clone())]).collect();
@@ -393,7 +415,7 @@ fn volume(deployment: &Deployment) -> Value {
     })
 }
 
-fn coordinator(deployment: &Deployment, run: &DeployedRun, names: &[(String, &str)]) -> Value {
+fn coordinator(deployment: &Deployment, run: &DeployedRun, names: &[(String, String)]) -> Value {
     let mut arguments = vec![
         "run".to_owned(),
         format!("{SCENARIO}/{FILE}"),
@@ -403,7 +425,8 @@ fn coordinator(deployment: &Deployment, run: &DeployedRun, names: &[(String, &st
         format!("--report={RESULTS}/report.html"),
         format!("--summary-json={RESULTS}/summary.json"),
     ];
-    arguments.extend(run.arguments.iter().cloned());
+    // The cluster would put the value of a variable in the place of `$(NAME)`.
+    arguments.extend(run.arguments.iter().map(|argument| argument.replace('$', "$$")));
     let variables = run.variables.iter().map(|name| {
         json!({ "name": name, "valueFrom": { "secretKeyRef": { "name": "plimsoll-variables", "key": name } } })
     });
@@ -423,7 +446,7 @@ fn coordinator(deployment: &Deployment, run: &DeployedRun, names: &[(String, &st
     });
     let files = names.iter().zip(run.files.values());
     let (private, plain): (Vec<_>, Vec<_>) = files.partition(|(_, text)| is_private(text));
-    let item = |((name, path), _): &(&(String, &str), &String)| json!({ "key": name, "path": path });
+    let item = |((name, path), _): &(&(String, String), &String)| json!({ "key": name, "path": path });
     let own = json!({ "key": FILE, "path": FILE });
     let items: Vec<Value> = plain.iter().map(item).chain([own]).collect();
     let mut sources = vec![json!({ "configMap": { "name": "plimsoll-scenario", "items": items } })];
@@ -565,7 +588,7 @@ mod tests {
             scenario: "name: a\nseed: 1\n".into(),
             files,
             variables: vec!["PASSWORD".into()],
-            arguments: vec!["--quick".into()],
+            arguments: vec!["--quick".into(), "--set=mqtt.user=$(PASSWORD)".into()],
         };
         let text = manifests(&deployment(Some(run))).unwrap();
         for part in [
@@ -575,6 +598,7 @@ mod tests {
             "--from-literal=PASSWORD=\"$PASSWORD\"",
             "name: plimsoll-variables\n                  key: PASSWORD\n",
             "- \"--quick\"\n",
+            "--set=mqtt.user=$$(PASSWORD)",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -606,20 +630,35 @@ mod tests {
             change(&mut deployment);
             manifests(&deployment).unwrap_err()
         };
-        for name in ["", "-a", "a-", "A", "a.b", "a\nb", &"a".repeat(64)] {
+        for name in ["", "-a", "a-", "A", "a.b", "a\nb", "default", "kube-system", &"a".repeat(64)] {
             let error = refused(&|deployment| deployment.namespace = name.to_owned());
             assert_eq!(error, DeploymentError::Namespace(name.to_owned()));
         }
-        for image in ["", "a b", "a\n", ":x"] {
+        for image in ["", "a b", "a\n", ":x", "a::", "a//b", "a:"] {
             let error = refused(&|deployment| deployment.nats_image = image.to_owned());
             assert_eq!(error, DeploymentError::Image(image.to_owned()));
         }
-        for path in ["/etc/a.csv", "../a.csv", "a/../../b", "scenario.yaml", "a\nb"] {
+        for path in
+            ["/etc/a.csv", "../a.csv", "a/../../b", "scenario.yaml", "./scenario.yaml", "a\nb", "..a", ".//"]
+        {
             let files = BTreeMap::from([(path.to_owned(), String::new())]);
             let error = refused(&|deployment| {
                 deployment.run = Some(DeployedRun { files: files.clone(), ..DeployedRun::default() });
             });
             assert_eq!(error, DeploymentError::Outside(path.to_owned()));
+        }
+        let twice =
+            BTreeMap::from([("a.pem", ""), ("./a.pem", "")].map(|(a, b)| (a.to_owned(), b.to_owned())));
+        let error = refused(&|deployment| {
+            deployment.run = Some(DeployedRun { files: twice.clone(), ..DeployedRun::default() });
+        });
+        assert_eq!(error, DeploymentError::Outside("a.pem".to_owned()));
+        for name in ["", "1X", "my-pass", "A$(id)", "A\nkind: Evil"] {
+            let error = refused(&|deployment| {
+                let variables = vec![name.to_owned()];
+                deployment.run = Some(DeployedRun { variables, ..DeployedRun::default() });
+            });
+            assert_eq!(error, DeploymentError::Variable(name.to_owned()));
         }
         let error = refused(&|deployment| {
             deployment.run =

@@ -122,6 +122,9 @@ impl Kubernetes {
                  `platform.address` one that they reach, as mqtt://broker.city.svc:1883"
             )));
         }
+        if let Some(unheard) = unheard(&plan) {
+            return Err(Failure::Usage(format!("{file}: {unheard}")));
+        }
         let connections: u64 = plan.populations().map(Plan::connections).sum();
         // The manifests give each pod the widest range of local ports.
         let most = WIDEST * u64::from(self.workers);
@@ -147,11 +150,36 @@ impl Kubernetes {
     }
 }
 
+/// What of the plan pods cannot do; none of these workers is at a site, captures, or has an address that is known before.
+fn unheard(plan: &Plan) -> Option<&'static str> {
+    if plan.all_sites_in_words().is_some() {
+        return Some("workers in a cluster stand at no site: remove `at`");
+    }
+    if plan.record.capture.is_some() {
+        return Some("workers in a cluster may not capture packets: remove `record.capture`");
+    }
+    if plan.populations().any(|own| !own.connection.source_addresses.is_empty()) {
+        return Some(
+            "a pod has one address, which the cluster gives it: remove `connection.source_addresses`",
+        );
+    }
+    None
+}
+
 /// Whether no other host reaches the platform of that population.
 fn is_unreachable(plan: &Plan) -> bool {
-    let is_loopback = |endpoint: &Endpoint| {
-        endpoint.host == "localhost"
-            || endpoint.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+    let is_own = |endpoint: &Endpoint| {
+        let host = endpoint.host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
+        let is_own_address = |address: IpAddr| {
+            let address = address.to_canonical();
+            address.is_loopback() || address.is_unspecified()
+        };
+        // 127.1 is an address, too (inet_aton(3)).
+        let is_short = host.starts_with("127.") && host.split('.').all(|part| part.parse::<u32>().is_ok());
+        ["localhost", "ip6-localhost", "ip6-loopback"].contains(&host.as_str())
+            || host.ends_with(".localhost")
+            || is_short
+            || host.parse().is_ok_and(is_own_address)
     };
-    plan.platform.address.as_ref().is_none_or(is_loopback)
+    plan.platform.address.as_ref().is_none_or(is_own)
 }

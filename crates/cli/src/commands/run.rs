@@ -14,6 +14,7 @@ use clap::{Arg, Args, ValueEnum};
 use jiff::Zoned;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_codec::credentials::hide_in_argument;
+use plimsoll_model::text::grouped;
 use plimsoll_report::series::{self, Occurrence};
 use plimsoll_report::terminal::Detail;
 use plimsoll_report::{github, html, json, junit, terminal};
@@ -149,6 +150,10 @@ enum Format {
 
 /// The file to which a step of GitHub Actions appends the summary of its job.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+/// Workers of a run at most, and those that are started on this host: each of these is a process with threads of its own, and a
+/// thousand of them stop the host.
+const MOST_WORKERS: usize = 10_000;
+const MOST_LOCAL: usize = 64;
 
 /// What is told of a run that the user stopped.
 pub const KEPT: &str = "what was run is kept in the store";
@@ -247,18 +252,18 @@ impl RunOptions {
                 hide_in_argument(place)
             ))
         };
-        let count = |text: &str| match text.parse::<usize>() {
-            Ok(count @ 1..=10_000) => Ok(count),
-            _ => Err(wrong("from 1 to 10,000 workers can be had")),
+        let count = |text: &str, most: usize| match text.parse::<usize>() {
+            Ok(count) if (1..=most).contains(&count) => Ok(count),
+            _ => Err(wrong(&format!("from 1 to {} workers can be had", grouped(most as f64)))),
         };
         let place = match place.strip_prefix("local:") {
-            Some(local) => Place::Local(count(local)?),
+            Some(local) => Place::Local(count(local, MOST_LOCAL)?),
             None => {
                 let (url, settings) = place.split_once(',').unwrap_or((place, ""));
                 let (mut least, mut wait) = (1, GATHERING);
                 for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
                     match setting.split_once('=') {
-                        Some(("min", value)) => least = count(value)?,
+                        Some(("min", value)) => least = count(value, MOST_WORKERS)?,
                         Some(("wait", value)) => {
                             wait = duration(value).map_err(|why| wrong(&why))?.to_duration()
                         }

@@ -9,6 +9,7 @@ use clap::Args;
 use plimsoll_model::Nanos;
 use plimsoll_runner::worker::{WorkerOptions, serve};
 use plimsoll_scenario::duration;
+use rustix::thread::sched_getaffinity;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -30,14 +31,14 @@ pub struct Worker {
     #[arg(long, value_name = "nats://HOST:4222")]
     join: String,
     /// Its name in reports [default: the name of this host]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = named)]
     name: Option<String>,
     /// Its site: clients of a scenario that stand at that site stand here, or at other
     /// workers of the site
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = named)]
     site: Option<String>,
     /// Load threads [default: one for each processor that it may use]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", conflicts_with = "processors", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Processors that it keeps to, as 2,3 or 8-15, with a load thread on each [default:
     /// any that it may use]
@@ -72,7 +73,8 @@ impl FromStr for Processors {
     type Err = String;
 
     fn from_str(list: &str) -> Result<Processors, String> {
-        let wrong = |part: &str| format!("`{part}` is no processor and no range of them, as in 0-3,8");
+        let wrong =
+            |part: &str| format!("`{part}` is no processor and no range of them, as in 0-3,8 or up to 1023");
         let mut all = Vec::new();
         for part in list.split(',').filter(|_| !list.is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -90,15 +92,18 @@ impl FromStr for Processors {
 impl Worker {
     pub fn perform(self) -> Result<u8, Failure> {
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
-        let listed = self.processors.0.len();
-        let default = if listed > 0 { listed } else { default_threads() };
-        let threads = self.threads.map_or(default, usize::from).max(listed);
-        let processors = self.processors.0.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let processors = match self.processors.0.as_slice() {
+            [] => vec![None; self.threads.map_or_else(default_threads, usize::from)],
+            listed => {
+                check_may_use(listed)?;
+                listed.iter().copied().map(Some).collect()
+            }
+        };
         let options = WorkerOptions {
             server: self.nats.server(&self.join)?,
             name: self.name.unwrap_or_else(host_name),
             site: self.site,
-            processors: processors.take(threads).collect(),
+            processors,
             idle: self.idle,
             program: std::env::current_exe().map_err(|error| undoable(&error))?,
             starts_components: self.allow_commands,
@@ -108,6 +113,29 @@ impl Worker {
         };
         serve(options, &shipped_plan, &|told| complain(told)).map_err(|error| undoable(&error))?;
         Ok(exit_code::MET)
+    }
+}
+
+/// Whether this process may use all of these processors.
+fn check_may_use(processors: &[usize]) -> Result<(), Failure> {
+    let Ok(may) = sched_getaffinity(None) else { return Ok(()) };
+    match processors.iter().find(|processor| !may.is_set(**processor)) {
+        None => Ok(()),
+        Some(missing) => Err(Failure::Usage(format!(
+            "--processors: this process may not use processor {missing}, or the host has none of that number: `taskset -cp $$` lists \
+             those that it may use"
+        ))),
+    }
+}
+
+/// A name that fits into a line of a report.
+fn named(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("a name has a letter at least".into()),
+        text if text.len() > 100 || text.contains(char::is_control) => {
+            Err("a name is a line of 100 bytes at most".into())
+        }
+        text => Ok(text.to_owned()),
     }
 }
 
@@ -130,6 +158,7 @@ mod tests {
         assert_eq!(read("2,3"), Ok(vec![2, 3]));
         assert_eq!(read("0-2,8, 1"), Ok(vec![0, 1, 2, 8]));
         assert_eq!(read(""), Ok(Vec::new()));
+        assert!(named("").is_err() && named("two\nlines").is_err() && named("edge ü").is_ok());
         for wrong in ["x", "3-1", "1-", "-1", "0-999999999", "1,,2"] {
             assert!(read(wrong).unwrap_err().contains("as in 0-3,8"), "{wrong}");
         }

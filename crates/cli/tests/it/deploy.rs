@@ -142,7 +142,14 @@ fn what_no_cluster_could_run_is_refused() {
         "workers in other pods do not reach a platform",
     );
     refused(("broker.city.svc", "127.0.0.1"), &[], "workers in other pods do not reach a platform");
+    for own in ["LOCALHOST", "127.1", "0.0.0.0", "[::ffff:127.0.0.1]", "load.localhost."] {
+        refused(("broker.city.svc", own), &[], "workers in other pods do not reach a platform");
+    }
     refused(("devices: 40", "devices: 200000"), &[], "use --workers 4 or more");
+    refused(("devices: 40", "devices: 40, at: north"), &[], "stand at no site");
+    refused(("name: ", "record: { capture: {} }\nname: "), &[], "may not capture packets");
+    refused(("name: ", "connection: { source_addresses: [10.9.9.9] }\nname: "), &[], "a pod has one address");
+    refused(("name: ", "name: "), &["--namespace", "kube-system"], "cannot be a namespace");
     refused(("day.csv", "../day.csv"), &[], "put the file into the folder of the scenario");
     refused(("name: city", "nam: city"), &[], "nam");
     refused(("", ""), &["--namespace", "Load"], "cannot be a namespace");

@@ -180,7 +180,7 @@ fn what_workers_cannot_do_and_where_none_are_is_said() {
     let bench = Bench::beside_others();
     let none = run(&bench, SCENARIO, &["--workers", "nats://127.0.0.1:1"]).exits(1);
     assert!(none.stderr.contains("cannot use the NATS server nats://127.0.0.1:1"), "{}", none.stderr);
-    for wrong in ["local:0", "local:x", "here", "nats://127.0.0.1:1,min=0"] {
+    for wrong in ["local:0", "local:65", "local:x", "here", "nats://127.0.0.1:1,min=0"] {
         let refused = run(&bench, SCENARIO, &["--workers", wrong]).exits(104);
         assert!(refused.stderr.contains("nats://HOST:4222"), "{wrong}: {}", refused.stderr);
     }

@@ -3,11 +3,9 @@
 use super::{Clocks, Fleet, FleetError, Member};
 use crate::capturing::{Captured, Death};
 use plimsoll_capture::source::Correction;
-use plimsoll_load::clock::monotonic;
 use plimsoll_model::Nanos;
 use plimsoll_observe::host::network_identity;
 use plimsoll_platform::folder::make_private;
-use plimsoll_workers::link::GONE;
 use plimsoll_workers::message::{Collected, Message, OwnedEnd};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -109,7 +107,7 @@ impl Fleet {
                 Err(_) => break,
             }
             for (one, member) in coming.iter_mut().zip(&self.members).filter(|(one, _)| one.is_awaited()) {
-                if member.link.silence(monotonic()) > GONE || member.link.broken().is_some() {
+                if member.is_lost() {
                     one.state = State::Gone;
                 }
             }

@@ -73,8 +73,10 @@ impl Local {
                 "--nats-token-file".into(),
                 of_token.display().to_string(),
             ]);
-            command.extend(["--threads".into(), "1".into()]);
-            command.extend(own.iter().flat_map(|own| ["--processors".to_owned(), own.to_string()]));
+            command.extend(match own.first() {
+                Some(own) => ["--processors".to_owned(), own.to_string()],
+                None => ["--threads".to_owned(), "1".to_owned()],
+            });
             start(&command, own)
         };
         let workers: io::Result<Vec<Guarded>> = (0..count).map(worker).collect();
