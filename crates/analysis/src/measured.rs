@@ -351,13 +351,16 @@ fn generator(
     let readings = &record.threads;
     let wall: Nanos = readings.iter().map(|reading| reading.wall).sum();
     let share = |part: Nanos| (wall > Nanos::ZERO).then(|| part.0 as f64 / wall.0 as f64);
-    let threads = readings.iter().map(|reading| reading.thread + 1).max().unwrap_or(0);
-    let of_thread = |thread: u16| {
-        let own = readings.iter().filter(move |reading| reading.thread == thread);
-        let wall: Nanos = own.clone().map(|reading| reading.wall).sum();
-        let cpu: Nanos = own.map(|reading| reading.cpu).sum();
-        (wall > Nanos::ZERO).then(|| cpu.0 as f64 / wall.0 as f64)
-    };
+    let threads = readings.iter().map(|reading| usize::from(reading.thread) + 1).max().unwrap_or(0);
+    // In one pass: a cluster has thousands of threads.
+    let mut used = vec![(Nanos::ZERO, Nanos::ZERO); threads];
+    for reading in readings {
+        if let Some((wall, cpu)) = used.get_mut(usize::from(reading.thread)) {
+            *wall += reading.wall;
+            *cpu += reading.cpu;
+        }
+    }
+    let share_of = |(wall, cpu): (Nanos, Nanos)| (wall > Nanos::ZERO).then(|| cpu.0 as f64 / wall.0 as f64);
     let run_delay: Nanos = readings.iter().map(|reading| reading.run_delay).sum();
     let cpu: Nanos = readings.iter().map(|reading| reading.cpu).sum();
     let turns = readings.iter().map(|reading| reading.timeslices).fold(0, u64::saturating_add);
@@ -365,7 +368,7 @@ fn generator(
         lateness,
         at_work_when_late,
         receiver_lag,
-        cpu: (0..threads).map(of_thread).collect(),
+        cpu: used.into_iter().map(share_of).collect(),
         run_delay: share(run_delay),
         steal: share(readings.iter().map(|reading| reading.steal).sum()),
         cpu_per_million: (counts.sent > 0 && wall > Nanos::ZERO)
