@@ -225,7 +225,8 @@ impl Carrier {
         let mut options = ConnectOptions::new()
             .name("plimsoll")
             .connection_timeout(CONNECTING)
-            .reconnect_delay_callback(|_| AGAIN)
+            // The first attempt waits for as long as this says, too.
+            .reconnect_delay_callback(|attempt| if attempt <= 1 { Duration::ZERO } else { AGAIN })
             .ping_interval(Duration::from_secs(2));
         if let Some(token) = token {
             options = options.token(token.clone());
