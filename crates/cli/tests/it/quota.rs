@@ -88,8 +88,8 @@ fn what_a_component_has_started_and_left_is_its_own() {
     let components = run.summary["components"].as_array().unwrap();
     let left = components.iter().find(|component| component["name"] == "left").unwrap();
     let used = number(left, &["cpu_mean"]);
-    // Others use this machine meanwhile.
-    assert!((0.03..0.5).contains(&used), "{left:#}");
+    // Others use this machine meanwhile; one that sleeps uses nothing.
+    assert!((0.005..0.5).contains(&used), "{left:#}");
     assert_no_group_stays();
 }
 
