@@ -27,17 +27,6 @@ pub struct SamplePart {
 impl SamplePart {
     /// The population of what was seen of the whole run.
     pub const OF_ALL: u16 = u16::MAX;
-
-    /// Adds what another part has seen of the same sample.
-    pub fn add(&mut self, other: SamplePart) {
-        self.counts += other.counts;
-        for (metric, histogram) in other.histograms {
-            match self.histograms.iter_mut().find(|(own, _)| *own == metric) {
-                Some((_, own)) => own.merge(&histogram),
-                None => self.histograms.push((metric, histogram)),
-            }
-        }
-    }
 }
 
 /// One level as it was planned and begun.

@@ -487,19 +487,22 @@ impl Fleet {
                 self.post.send(member.worker.process, Body::Link(frame));
             }
         }
-        for clock in self.clocks.due(monotonic()) {
-            let drifted = Message::Clock(self.clocks.drifted(clock)).encode();
-            let mut is_asked = false;
-            for member in
-                self.members.iter_mut().filter(|member| member.clock == Some(clock) && !member.is_gone)
-            {
-                // Of those that have a clock in common, one is enough.
-                if !std::mem::replace(&mut is_asked, true) {
-                    self.post.send(member.worker.process, Body::Ping { asked: monotonic().0 });
-                }
-                if member.has_begun {
-                    let _ = member.link.push(&drifted);
-                }
+        let due = self.clocks.due(monotonic());
+        if due.is_empty() {
+            return;
+        }
+        let drifted = |clock: usize| (clock, (Message::Clock(self.clocks.drifted(clock)).encode(), false));
+        let mut due: BTreeMap<usize, (Vec<u8>, bool)> = due.into_iter().map(drifted).collect();
+        for member in self.members.iter_mut().filter(|member| !member.is_gone) {
+            let Some((drifted, is_asked)) = member.clock.and_then(|clock| due.get_mut(&clock)) else {
+                continue;
+            };
+            // Of those that have a clock in common, one is enough.
+            if !std::mem::replace(is_asked, true) {
+                self.post.send(member.worker.process, Body::Ping { asked: monotonic().0 });
+            }
+            if member.has_begun {
+                let _ = member.link.push(drifted);
             }
         }
     }

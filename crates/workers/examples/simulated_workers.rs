@@ -21,6 +21,7 @@ use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan};
 use plimsoll_stats::distribution::InterArrival;
 use plimsoll_workers::announcement::Announcement;
 use plimsoll_workers::frame::{Body, Frame, LinkFrame, ProcessId};
+use plimsoll_workers::gathered_parts::GatheredParts;
 use plimsoll_workers::link::Link;
 use plimsoll_workers::message::{Message, Prepared};
 use plimsoll_workers::post::{Arrival, Post, Server};
@@ -347,18 +348,16 @@ impl Simulated {
         }
         let of_run = Nanos(now.0 - self.epoch);
         // As a real one, it tells at once what all of its load threads saw of a sample.
-        let (mut parts, mut others) = (BTreeMap::<Option<u16>, SamplePart>::new(), Vec::new());
+        let (mut parts, mut others) = (GatheredParts::default(), Vec::new());
         for (number, shard) in &mut self.shards {
             for reply in shard.measured(*number, of_run, self.messages, &mut self.due) {
                 match reply {
-                    Reply::Part(part) => {
-                        parts.entry(part.sample).or_insert_with(|| none_of(&part)).add(*part)
-                    }
+                    Reply::Part(part) => parts.add(*part),
                     reply => others.push(reply),
                 }
             }
         }
-        let parts = parts.into_values().map(|part| Reply::Part(Box::new(part)));
+        let parts = parts.take().map(|part| Reply::Part(Box::new(part)));
         parts.chain(others).for_each(|reply| self.reply(reply));
         self.send();
     }
@@ -420,11 +419,6 @@ impl Shard {
         }
         count
     }
-}
-
-/// A part of the same sample in which nothing was seen.
-fn none_of(part: &SamplePart) -> SamplePart {
-    SamplePart { counts: Counts::default(), histograms: Vec::new(), ..part.clone() }
 }
 
 /// A sample in which all was sent and acknowledged, in times that are spread over two decades.

@@ -11,6 +11,7 @@ pub mod announcement;
 mod bytes;
 pub mod deployment;
 pub mod frame;
+pub mod gathered_parts;
 pub mod link;
 pub mod message;
 pub mod placement;

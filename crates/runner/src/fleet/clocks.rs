@@ -11,6 +11,9 @@ use plimsoll_workers::announcement::Announcement;
 const READINGS: usize = 8;
 const BETWEEN_FIRST: Nanos = Nanos::from_millis(20);
 const BETWEEN: Nanos = Nanos::from_secs(1);
+/// Of thousands of clocks that are not known yet, not more are asked in a time: the server would carry nothing else, and questions that
+/// wait for it would say nothing of the clocks.
+const BETWEEN_QUESTIONS: Nanos = Nanos::from_micros(500);
 
 /// A wall clock that moves by more than that between two readings, beside what is uncertain, was set.
 const SET: Nanos = Nanos::from_millis(1);
@@ -67,9 +70,10 @@ impl Clocks {
 
     /// Those that are to be asked for the time now.
     pub(super) fn due(&mut self, now: Nanos) -> Vec<usize> {
+        let first = BETWEEN_FIRST.max(Nanos(BETWEEN_QUESTIONS.0 * self.all.len() as i64)).min(BETWEEN);
         let mut due = Vec::new();
         for (place, clock) in self.all.iter_mut().enumerate().filter(|(_, clock)| clock.next_ping <= now) {
-            clock.next_ping = now + if clock.is_known() { BETWEEN } else { BETWEEN_FIRST };
+            clock.next_ping = now + if clock.is_known() { BETWEEN } else { first };
             due.push(place);
         }
         due

@@ -5,9 +5,11 @@ use plimsoll_load::clock::{Clock, monotonic};
 use plimsoll_load::engine::{Engine, Order, Orders};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_load::shard::{Command, Reply};
+use plimsoll_model::Nanos;
 use plimsoll_model::record::{Crossed, LevelClocks, LevelEnd, WorkerClock};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_workers::frame::Frame;
+use plimsoll_workers::gathered_parts::GatheredParts;
 use plimsoll_workers::link::{GONE, LEASE};
 use plimsoll_workers::message::{Crossing, Give, Message};
 use plimsoll_workers::post::Arrival;
@@ -16,6 +18,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// What workers saw of a sample comes within such a time, and is given to the engine at once.
+const GATHERING: Nanos = Nanos::from_millis(100);
 
 /// How long workers may take to hear that the run is over.
 const PARTING: Duration = Duration::from_secs(3);
@@ -74,6 +79,8 @@ impl Fleet {
             closes: false,
             crossed: Vec::new(),
             rounds: Rounds::default(),
+            parts: GatheredParts::default(),
+            parts_since: Nanos::ZERO,
         };
         let thread = spawn("workers").spawn(move || work.pass())?;
         Ok((engine, Passing(Some(thread))))
@@ -96,6 +103,9 @@ struct Work {
     crossed: Vec<(usize, Crossing)>,
     /// What workers have passed on to each other.
     rounds: Rounds,
+    /// What workers saw of samples, and since when it waits for more.
+    parts: GatheredParts,
+    parts_since: Nanos,
 }
 
 /// A reply that an order awaits, as it is given in the place of a worker that is gone.
@@ -143,6 +153,9 @@ impl Work {
             if !further.into_iter().all(|input| self.input(input)) {
                 break;
             }
+            if !self.parts.is_empty() && monotonic() - self.parts_since >= GATHERING {
+                self.give_parts();
+            }
             self.look_for_missing();
             self.give();
         }
@@ -160,9 +173,19 @@ impl Work {
         true
     }
 
-    /// An engine that is gone wants no reply.
-    fn reply(&self, reply: Reply) {
+    /// What was seen of samples goes before what ends a level or the set-up. An engine that is gone wants no reply.
+    fn reply(&mut self, reply: Reply) {
+        if matches!(reply, Reply::PassedOn | Reply::Closed(..) | Reply::Flushed | Reply::Stopped) {
+            self.give_parts();
+        }
         let _ = self.replies.send(reply);
+    }
+
+    /// Gives what all workers saw of a sample as one.
+    fn give_parts(&mut self) {
+        for part in self.parts.take() {
+            let _ = self.replies.send(Reply::Part(Box::new(part)));
+        }
     }
 
     fn frame(&mut self, frame: Frame, read: i64) {
@@ -190,6 +213,12 @@ impl Work {
             Message::Reply(Reply::Halted(why)) => {
                 let why = format!("worker {} {why}", member.worker.name);
                 self.reply(Reply::Halted(why));
+            }
+            Message::Reply(Reply::Part(part)) => {
+                if self.parts.is_empty() {
+                    self.parts_since = monotonic();
+                }
+                self.parts.add(*part);
             }
             Message::Reply(reply) => {
                 if let Some(answered) = member.awaited.iter().position(|awaited| awaited.is(&reply)) {

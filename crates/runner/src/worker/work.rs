@@ -11,12 +11,13 @@ use plimsoll_load::engine::{LoadPart, Part};
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::run_context::RunContext;
 use plimsoll_load::shard::{Command, Reply};
-use plimsoll_model::record::{SamplePart, ThreadUsage};
-use plimsoll_model::{LevelIndex, Nanos, RunId};
+use plimsoll_model::record::ThreadUsage;
+use plimsoll_model::{Nanos, RunId};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_scenario::plan::{Captures, Plan};
 use plimsoll_workers::frame::{Body, LinkFrame, ProcessId};
+use plimsoll_workers::gathered_parts::GatheredParts;
 use plimsoll_workers::link::{GONE, Link};
 use plimsoll_workers::message::{Begin, Collected, Crossing, Give, Message, PacketOrder, Prepared, Reserve};
 use plimsoll_workers::placement::clients_at;
@@ -24,7 +25,6 @@ use plimsoll_workers::post::Post;
 use plimsoll_workers::prepare::{Peer, Prepare};
 use plimsoll_workers::receipts::Receipts;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -153,8 +153,8 @@ struct Load {
     stopped: usize,
     /// Clients that are ready since the coordinator heard of it last.
     ready: u32,
-    /// What load threads saw of samples, by population, level and sample, since the coordinator heard of it last.
-    parts: BTreeMap<(u16, LevelIndex, Option<u16>), SamplePart>,
+    /// What load threads saw of samples since the coordinator heard of it last.
+    parts: GatheredParts,
     level: Option<Level>,
     /// Where the load of the level was stopped here: what its shards replied when they were closed, and how many of these replies the
     /// coordinator wants.
@@ -447,7 +447,7 @@ impl Work {
             crossed: BTreeMap::new(),
             stopped: 0,
             ready: 0,
-            parts: BTreeMap::new(),
+            parts: GatheredParts::default(),
             level: None,
             halted: None,
         });
@@ -493,7 +493,7 @@ impl Work {
         let Some(load) = &mut self.load else { return };
         let reply = match reply {
             Reply::Ready(count) => return load.ready += count,
-            Reply::Part(part) => return load.saw(*part),
+            Reply::Part(part) => return load.parts.add(*part),
             reply => reply,
         };
         self.tell_gathered();
@@ -520,11 +520,11 @@ impl Work {
     /// cluster would cost the coordinator as much as a worker.
     fn tell_gathered(&mut self) {
         let Some(load) = &mut self.load else { return };
-        let (ready, parts) = (std::mem::take(&mut load.ready), std::mem::take(&mut load.parts));
+        let (ready, parts) = (std::mem::take(&mut load.ready), load.parts.take());
         if ready > 0 {
             self.tell(&Message::Reply(Reply::Ready(ready)));
         }
-        for part in parts.into_values() {
+        for part in parts {
             self.tell(&Message::Reply(Reply::Part(Box::new(part))));
         }
     }
@@ -676,14 +676,6 @@ impl Work {
 }
 
 impl Load {
-    /// A load thread saw something of a sample.
-    fn saw(&mut self, part: SamplePart) {
-        match self.parts.entry((part.population, part.level, part.sample)) {
-            Entry::Vacant(none) => drop(none.insert(part)),
-            Entry::Occupied(mut own) => own.get_mut().add(part),
-        }
-    }
-
     /// Each of the shards is told of a level.
     fn begin_level(&mut self, timeline: Timeline) {
         if self.level.as_ref().is_none_or(|level| level.timeline != timeline) {
