@@ -421,8 +421,7 @@ impl<D: Driver> Shard<D> {
         self.events = events;
         self.read_inbox();
         self.pass_on(false);
-        self.stood_still(now, self.driver.now());
-        self.after_turn();
+        self.after_turn(now);
     }
 
     /// Who stands still with its whole host cannot receive: the drain is as long as this thread was awake, but at most twice what
@@ -601,8 +600,9 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Flushes at sample ends and tells when nothing is left to wait for.
-    fn after_turn(&mut self) {
+    fn after_turn(&mut self, began: Nanos) {
         let now = self.driver.now();
+        self.stood_still(began, now);
         let Some(level) = &mut self.level else { return };
         let mut flush = false;
         if level.next_flush.is_none() && now >= level.timeline.hold_start {

@@ -90,20 +90,12 @@ impl Topology {
             vec![filters_of(plan, run, first_subscriber)]
         };
         let some = plan.subscribers.devices.is_some();
-        if subscribers == 0 {
-            let (groups, group_of_device) = (vec![Receivers::All(0)], Vec::new());
-            return Topology {
-                groups,
-                group_of_device,
-                devices: plan.devices,
-                first_device,
-                first_subscriber,
-            };
-        }
+        // Where nobody receives, there is nothing to match.
+        let matched = if subscribers == 0 { 0 } else { plan.devices };
         let mut groups = Vec::new();
         let mut known: HashMap<Receivers, u32> = HashMap::new();
-        let mut group_of_device = Vec::with_capacity(plan.devices as usize);
-        for device in 0..plan.devices {
+        let mut group_of_device = Vec::with_capacity(matched as usize);
+        for device in 0..matched {
             let name = topic_of(plan, run, first_device + device);
             let matches =
                 |of: &Vec<String>| asked_for || of.iter().any(|filter| topic::matches(filter, &name));
