@@ -445,8 +445,8 @@ impl Fleet {
                 let silent = self.members.get(*first).map(|member| member.worker.name.clone());
                 return Err(FleetError::Silent { worker: silent.unwrap_or_default() });
             }
-            let is_gone = |place: &&usize| self.members.get(**place).is_some_and(Member::is_lost);
-            if let Some(gone) = open.iter().find(is_gone).and_then(|place| self.members.get(*place)) {
+            let mut awaited = open.iter().filter_map(|place| self.members.get(*place));
+            if let Some(gone) = awaited.find(|member| member.is_lost()) {
                 return Err(FleetError::Silent { worker: gone.worker.name.clone() });
             }
             for (place, message) in self.turn(stop)? {

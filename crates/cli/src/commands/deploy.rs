@@ -122,8 +122,8 @@ impl Kubernetes {
                  `platform.address` one that they reach, as mqtt://broker.city.svc:1883"
             )));
         }
-        if let Some(unheard) = unheard(&plan) {
-            return Err(Failure::Usage(format!("{file}: {unheard}")));
+        if let Some(unsupported) = unsupported(&plan) {
+            return Err(Failure::Usage(format!("{file}: {unsupported}")));
         }
         let connections: u64 = plan.populations().map(Plan::connections).sum();
         // The manifests give each pod the widest range of local ports.
@@ -151,7 +151,7 @@ impl Kubernetes {
 }
 
 /// What of the plan pods cannot do; none of these workers is at a site, captures, or has an address that is known before.
-fn unheard(plan: &Plan) -> Option<&'static str> {
+fn unsupported(plan: &Plan) -> Option<&'static str> {
     if plan.all_sites_in_words().is_some() {
         return Some("workers in a cluster stand at no site: remove `at`");
     }

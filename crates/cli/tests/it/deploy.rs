@@ -149,7 +149,7 @@ fn what_no_cluster_could_run_is_refused() {
     refused(("devices: 40", "devices: 40, at: north"), &[], "stand at no site");
     refused(("name: ", "record: { capture: {} }\nname: "), &[], "may not capture packets");
     refused(("name: ", "connection: { source_addresses: [10.9.9.9] }\nname: "), &[], "a pod has one address");
-    refused(("name: ", "name: "), &["--namespace", "kube-system"], "cannot be a namespace");
+    refused(("", ""), &["--namespace", "kube-system"], "cannot be a namespace");
     refused(("day.csv", "../day.csv"), &[], "put the file into the folder of the scenario");
     refused(("name: city", "nam: city"), &[], "nam");
     refused(("", ""), &["--namespace", "Load"], "cannot be a namespace");

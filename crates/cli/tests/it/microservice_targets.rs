@@ -22,24 +22,26 @@ fn run(bench: &Bench, profile: &str, mapping: &str, planted: &str) -> Finished {
     bench.run(&scenario(&format!("{{ profile: {profile}, mapping: {mapping}, {with} }}"), ""))
 }
 
-/// How often a service lost a message, handed it on once, or twice.
+/// What a service did with each message that it got: lost it, handed it on once, or twice.
+fn record(bench: &Bench, service: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(bench.path(&format!("{service}.csv"))).unwrap();
+    let fields = text.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+    fields.map(|fields| (fields[1].clone(), fields[2].clone())).collect()
+}
+
+/// How often it did each of these.
 fn recorded(bench: &Bench, service: &str) -> BTreeMap<String, u64> {
     let mut lines = BTreeMap::from(["lost", "once", "twice"].map(|what| (what.to_owned(), 0)));
-    for line in fs::read_to_string(bench.path(&format!("{service}.csv"))).unwrap().lines().skip(1) {
-        *lines.entry(line.split(',').nth(1).unwrap().to_owned()).or_default() += 1;
+    for (what, _) in record(bench, service) {
+        *lines.entry(what).or_default() += 1;
     }
     lines
 }
 
-/// Messages that a service lost, or handed on twice, at least once.
+/// Messages to which it did that at least once.
 fn different(bench: &Bench, service: &str, what: &str) -> u64 {
-    let record = fs::read_to_string(bench.path(&format!("{service}.csv"))).unwrap();
-    let fields = record.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    fields
-        .filter(|fields| fields[1] == what)
-        .map(|fields| fields[2].to_owned())
-        .collect::<BTreeSet<_>>()
-        .len() as u64
+    let own = record(bench, service).into_iter().filter(|(did, _)| did == what);
+    own.map(|(_, message)| message).collect::<BTreeSet<_>>().len() as u64
 }
 
 /// What was lost is lost for both subscribers, what was done twice came twice to both, and all else came once.

@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What workers saw of a sample comes within such a time, and is given to the engine at once.
-const GATHERING: Nanos = Nanos::from_millis(100);
+const PARTS_WITHIN: Nanos = Nanos::from_millis(100);
 
 /// How long workers may take to hear that the run is over.
 const PARTING: Duration = Duration::from_secs(3);
@@ -153,7 +153,7 @@ impl Work {
             if !further.into_iter().all(|input| self.input(input)) {
                 break;
             }
-            if !self.parts.is_empty() && monotonic() - self.parts_since >= GATHERING {
+            if !self.parts.is_empty() && monotonic() - self.parts_since >= PARTS_WITHIN {
                 self.give_parts();
             }
             self.look_for_missing();
