@@ -9,7 +9,7 @@ messages are those that are due at R/s: Poisson arrivals, computed as load threa
 one thread, to the message. The coordinator has a processor, all others have the other one.
 
 Prints a table: processor time of the coordinator in a level, its largest memory, the time from the start of the run to its first
-level, the bytes of a level and of all else in both directions (without frames and the server's own protocol), and what became of the
+level, the bytes of the run for each worker and level in both directions (without frames and the server's own protocol), and what became of the
 levels. Exit code 1 where the coordinator of 100 workers or fewer takes more than 0.1 of a processor, or where what was due differs.
 
 Before: `cargo build --release -p plimsoll-cli`, `cargo build --release -p plimsoll-workers --example simulated_workers`,

@@ -225,7 +225,7 @@ def write():
     lines += [f"| {title} | " + " | ".join(spanned(devices, costs, name) for devices in DEVICES) + " |" for name, title in ROWS.items()]
     means = {name: values[0] for name, values in costs.items()}
     limits = [needs(devices, means)[1] for devices in DEVICES]
-    reached = {name: DEVICES[-1] / used for name, used in limits[-1].items()}
+    reached = {name: DEVICES[-1] / used for name, used in limits[-1].items() if used > 0}
     lines += [
         "",
         "## What breaks first",
@@ -239,7 +239,7 @@ def write():
         used = " | ".join(f"{of[name] * 100:.2g} %" for of in limits)
         lines.append(f"| {name} | {used} | {reached[name] / 1e6:,.0f} million devices |")
     first = min(reached, key=reached.get)
-    lines += ["", f"So the first of them is the {first}. The bandwidth of the NATS server's host is not among them: see above what it has to carry."]
+    lines += ["", f"The first one is reached by {first}. The bandwidth of the NATS server's host is not among them: see above", "what it has to carry."]
     open(PAGE, "w").write("\n".join(lines) + "\n")
 
 

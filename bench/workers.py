@@ -7,7 +7,8 @@ A broker has one processor, and all that makes the load has the other: one proce
 each, their NATS server and their coordinator. Two kinds of load: nobody receives, or a subscriber receives all messages, half of
 which come from devices of the other worker and go there as receipts. Prints for each kind the mean ratio of processor time with
 workers to that of one process, for the same messages, with the upper bound of its 95 % interval (one-sided, Student t of the
-logarithms), and the bytes that the NATS server took in and gave out for a message. Exit code 1 where an upper bound is above 1.1. `bench/coordinator.py` says what the coordinator of many takes.
+logarithms), and the bytes that the NATS server took in and gave out for a message. Exit code 1 where an upper bound is above 1.1.
+`bench/coordinator.py` says what the coordinator of many takes.
 
 Before: `cargo build --release`, `source scripts/peers`. Nothing else should run meanwhile.
 """
