@@ -17,7 +17,7 @@ differences have shifted. Nothing else should run meanwhile. Before: `cargo buil
 import argparse, datetime, fcntl, functools, hashlib, json, math, os, random, signal, subprocess, sys, tempfile, time
 
 from broker_cells import BLOCK, BROKERS, CELLS, COMPILED_AS_THEY_RUN, COMPONENTS, DOWN, LEVELS_WHERE_COMPILED, ROOT, WAYS, way, works
-from brokers_page import AGAIN, KEPT, path_of, write
+from brokers_page import AGAIN, KEPT, missed_lowest, path_of, write
 
 # The exit code of a scenario that is wrong: no other run would be better.
 REFUSED = 104
@@ -78,8 +78,12 @@ def figure(kind, summary):
     return level["recovery"] - DOWN, None
 
 
-def counts(kind, found, validity):
-    """Whether a run has a figure of levels that count. A search says itself which of its levels do."""
+def counts(kind, result):
+    """Whether a run has a figure of levels that count. A search says itself which of its levels do. One whose lowest level was missed has
+    found that the line is below that."""
+    found, validity = result["figure"], result["validity"]
+    if missed_lowest(kind, result):
+        return True
     needed = {"each": validity[-1:], "memory": validity, "line": [], "recovery": validity}[kind]
     return found is not None and found > 0 and all(one == "valid" for one in needed)
 
@@ -113,12 +117,12 @@ def run(cell, broker, turn, folder_of_results):
     found = tried(cell, broker)
     if found["code"] == REFUSED:
         sys.exit(f"{cell}, {broker}: {found['why']}")
-    if not counts(kind, found["figure"], found["validity"]):
+    if not counts(kind, found):
         spoiled.append({key: found[key] for key in ("figure", "validity", "code", "why")})
         found = tried(cell, broker)
     seconds = (datetime.datetime.now(datetime.UTC) - began).total_seconds()
     kept = {
-        "cell": cell, "broker": broker, "turn": turn, **found, "counts": counts(kind, found["figure"], found["validity"]), "spoiled": spoiled,
+        "cell": cell, "broker": broker, "turn": turn, **found, "counts": counts(kind, found), "spoiled": spoiled,
         "seconds": round(seconds), "began": began.isoformat(sep=" ", timespec="seconds"), "program": program(), "commit": commit(),
     }
     json.dump(kept, open(path_of(folder_of_results, cell, broker, turn), "w"), indent=1)
@@ -126,16 +130,16 @@ def run(cell, broker, turn, folder_of_results):
 
 
 def block(cell, brokers, turn, folder, end):
-    """Measures a cell in a turn, as far as it has no results of the same hour."""
-    paths = [path for path in (path_of(folder, cell, broker, turn) for broker in brokers) if os.path.exists(path)]
-    if len(paths) == len(brokers):
+    """Measures a cell in a turn, as far as it has no results of the same hour. An older result stays until there is another one."""
+    paths = {broker: path_of(folder, cell, broker, turn) for broker in brokers}
+    began = {
+        broker: datetime.datetime.fromisoformat(json.load(open(path))["began"]) for broker, path in paths.items() if os.path.exists(path)
+    }
+    if len(began) == len(brokers):
         return
-    began = [datetime.datetime.fromisoformat(json.load(open(path))["began"]) for path in paths]
-    if began and (datetime.datetime.now(datetime.UTC) - min(began)).total_seconds() > BLOCK and time.time() < end:
-        for path in paths:
-            os.remove(path)
+    oldest = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=BLOCK)
     for broker in brokers:
-        if not os.path.exists(path_of(folder, cell, broker, turn)) and time.time() < end:
+        if (broker not in began or began[broker] < oldest) and time.time() < end:
             run(cell, broker, turn, folder)
 
 

@@ -2,7 +2,7 @@
 import csv, datetime, json, math, os, statistics, textwrap
 
 from broker_cells import BLOCK, BROKERS, CELLS, COMPILED_AS_THEY_RUN, LEVELS, LEVELS_WHERE_COMPILED, ROOT, conformance, forgetful, works
-from differences import FALSE, Comparison, interval, letters, share_of_cells, shifted, spreads
+from differences import FALSE, FEWEST, Comparison, interval, letters, share_of_cells, shifted, spreads
 
 KEPT = f"{ROOT}/docs/results/brokers"
 AGAIN = f"{KEPT}/again"
@@ -16,6 +16,20 @@ STEPS = {"line-0": 1.1, "line-1": 1.1, "connections": 1.4}
 KINDS = {
     "each": "Processor time of a message at a fixed load", "line": "Load lines", "memory": "Memory", "recovery": "Storms",
 }
+
+
+# Of a broker that takes more of its processor, or more than that in the last level but one, nothing is compared at a fixed load.
+MOST_OF_PROCESSOR = 0.5
+# Exit code of a run that missed its objectives.
+MISSED = 99
+# A share of what has shifted is small where it is surely not above that.
+FEW_SHIFTED = 0.1
+
+
+def missed_lowest(kind, result):
+    """Whether a search has missed its lowest level, so that the line is below that."""
+    validity = result["validity"]
+    return kind == "line" and result["figure"] is None and result["code"] == MISSED and bool(validity) and set(validity) == {"valid"}
 
 
 def path_of(folder, cell, broker, turn):
@@ -38,27 +52,62 @@ class Measured:
             began.setdefault((one["cell"], one["turn"]), []).append(datetime.datetime.fromisoformat(one["began"]))
         # What was not measured together is not compared.
         self.apart = {block for block, times in began.items() if (max(times) - min(times)).total_seconds() > 2 * BLOCK}
-        self.figures, self.bounds, self.failed = {}, set(), []
+        # Of whom a load line is known to be at least so high, and at most.
+        self.figures, self.bounds, self.ceilings, self.failed = {}, set(), set(), []
+        least = {}
         for one in self.runs:
             if (one["cell"], one["turn"]) in self.apart:
                 continue
-            if not one["counts"]:
+            cell, broker, kind = one["cell"], one["broker"], CELLS[one["cell"]][5]
+            figure = one["figure"]
+            if missed_lowest(kind, one):
+                figure = min(level["offered"] for level in one["levels"])
+                self.ceilings.add((cell, broker))
+            elif not one["counts"]:
                 self.failed.append(one)
                 continue
-            self.figures.setdefault(one["cell"], {}).setdefault(one["broker"], {})[one["turn"]] = math.log(one["figure"])
-            if CELLS[one["cell"]][5] == "line" and one["beside"]:
-                self.bounds.add((one["cell"], one["broker"]))
-        self.spreads = {cell: spreads(of, STEPS.get(cell, 1.0)) for cell, of in self.figures.items()}
-        for cell, broker in self.bounds:
-            # Lower bounds are closer together than what they bound.
+            elif kind == "line" and one["beside"]:
+                least.setdefault((cell, broker), []).append(one["turn"])
+            self.figures.setdefault(cell, {}).setdefault(broker, {})[one["turn"]] = math.log(figure)
+        for (cell, broker), turns in least.items():
+            of = self.figures[cell][broker]
+            known = [figure for turn, figure in of.items() if turn not in turns]
+            for turn in turns:
+                # A lower bound below all that is known says nothing more.
+                if known and of[turn] <= min(known):
+                    del of[turn]
+                else:
+                    self.bounds.add((cell, broker))
+        self.not_compared = {(cell, broker): why for cell in self.figures for broker in self.figures[cell] if (why := self.reason(cell, broker))}
+        compared = {
+            cell: {broker: turns for broker, turns in of.items() if (cell, broker) not in self.not_compared} for cell, of in self.figures.items()
+        }
+        self.spreads = {cell: spreads(of, STEPS.get(cell, 1.0)) for cell, of in compared.items()}
+        for cell, broker in self.bounds | self.ceilings:
+            # Bounds are closer together than what they bound.
             of = self.spreads[cell]
             if broker in of:
                 of[broker].variance = max(one.variance for one in of.values())
 
     def is_tested(self, cell, one, other):
-        """Where the lower one has only a lower bound in some run, it may be as high as the other one: nothing is tested."""
-        lower = min(one, other, key=lambda name: self.spreads[cell][name].mean)
-        return (cell, lower) not in self.bounds
+        """Where the lower one has only a lower bound in some run, it may be as high as the other one, and where the higher one has only an
+        upper bound, as low: nothing is tested."""
+        lower, higher = sorted((one, other), key=lambda name: self.spreads[cell][name].mean)
+        return (cell, lower) not in self.bounds and (cell, higher) not in self.ceilings
+
+    def reason(self, cell, broker):
+        """Why a broker is not compared at a fixed load, by the runs that count; `None` where it is."""
+        runs = [one for one in self.runs if (one["cell"], one["broker"]) == (cell, broker) and one["counts"]]
+        if CELLS[cell][5] != "each" or len(runs) < FEWEST:
+            return None
+        rate = CELLS[cell][4]["load"]["levels"][-1]
+        used = statistics.fmean(one["figure"] for one in runs) * rate / 1e6
+        if used > MOST_OF_PROCESSOR:
+            return f"takes {used * 100:.0f} % of its processor at this load"
+        before = statistics.fmean(math.log(one["of_levels"][-2] / one["of_levels"][-1]) for one in runs)
+        if before > math.log(1 + SETTLED):
+            return f"still warms up: the last level but one took {(math.exp(before) - 1) * 100:.0f} % more"
+        return None
 
 
 def spoken(began):
@@ -114,7 +163,7 @@ def promises():
         return f"{killed['came']} of {killed['acknowledged']}, {killed['twice']} twice"
 
     lines = ["", "## Promises", ""]
-    lines += ["An independent client looks whether brokers keep what MQTT promises (Eclipse Paho, `bench/conformance.py`).", "", "- *Shared*: what the members of a group of four get, from the least to the most.", "- *After kill -9*: the broker is killed while 1,000 messages for an absent subscriber come to it. Of those that it had acknowledged before, so many come when it is back. The client sends again what was not acknowledged, so some may come twice. The profiles of all but RabbitMQ and NATS keep everything in memory. A killed process is no power failure: what the kernel has is not lost.", "- *On disk*: the same where a variable of the profile (`persistence`) lets the broker keep sessions and messages on disk. RabbitMQ and NATS do so without.", "- `–` says that this version of MQTT does not have it, or the broker does not announce it.", "- Each check was made once.", ""]
+    lines += ["An independent client looks whether brokers keep what MQTT promises (Eclipse Paho, `bench/conformance.py`).", "", "- *Shared*: what the members of a group of four get, from the least to the most.", "- *After kill -9*: the broker is killed while 1,000 messages for an absent subscriber come to it, 250 in a second. Of those that it had acknowledged before, so many come when it is back. The client sends again what was not acknowledged, so some may come twice. The profiles of all but RabbitMQ and NATS keep everything in memory. A killed process is no power failure: what the kernel has is not lost.", "- *On disk*: the same where a variable of the profile (`persistence`) lets the broker keep sessions and messages on disk. RabbitMQ and NATS do so without. Moquette writes once a second, and acknowledges before.", "- `–` says that this version of MQTT does not have it, or the broker does not announce it.", "- Each check has a broker of its own. One that found a promise broken was made twice more.", ""]
     lines += [f"| broker | MQTT | {' | '.join(names.values())} | shared | after kill -9 | on disk |", "|---" * (len(names) + 5) + "|"]
     for one in conformance():
         for version, checks in one["versions"].items():
@@ -160,20 +209,31 @@ def shifts(measured, again):
     share = share_of_cells(found)
     if share:
         mean, low, high = (f"{part * 100:.1f} %" for part in share)
-        is_more = share[1] > FALSE
-        lines += ["", f"{mean} have shifted (95 %: {low} to {high}, by drawing cells). " + ("This is more than that rate: something else than chance shifts them." if is_more else "This is not more than that rate.")]
+        if share[1] > FALSE:
+            told = "This is more than that rate: something else than chance shifts them."
+        elif share[2] <= FEW_SHIFTED:
+            told = f"This is not more than {FEW_SHIFTED * 100:.0f} %."
+        else:
+            told = "Whether this is more than that rate is not known: it needs more cells."
+        lines += ["", f"{mean} have shifted (95 %: {low} to {high}, by drawing cells). {told}"]
     return lines
 
 
 def intro(measured, comparison):
     runs = measured.runs
-    programs = sorted({f"{one['plimsoll']} ({one['program']}, sources {one['commit']})" for one in runs if one["plimsoll"]})
+    programs = {}
+    for one in runs:
+        if one["plimsoll"]:
+            named = f"{one['plimsoll']} ({one['program']}, sources {one['commit']})"
+            programs[named] = programs.get(named, 0) + 1
     grid = sum(works(cell, broker) for cell in CELLS for broker in BROKERS)
     mean = {kind: statistics.fmean([one["seconds"] for one in runs if CELLS[one["cell"]][5] == kind] or [0]) for kind in KINDS}
     hours = {
         is_quick: 3 * sum(mean[CELLS[cell][5]] for cell in CELLS for broker in BROKERS if works(cell, broker) and (CELLS[cell][2] or not is_quick)) / 3600
         for is_quick in (False, True)
     }
+    unknown = [title.lower() for kind, title in KINDS.items() if not mean[kind]]
+    told_hours = f"all take {hours[False]:.1f} hours{' without ' + ' and '.join(unknown) if unknown else ''}, those of `--quick` {hours[True]:.1f}"
     lines = [
         "# MQTT brokers on one processor",
         "",
@@ -188,14 +248,15 @@ def intro(measured, comparison):
     done = len({(one["cell"], one["broker"], one["turn"]) for one in runs if one["turn"] < 3})
     return lines + [
         f"There are {len(runs)} runs, which took {sum(one['seconds'] for one in runs) / 3600:.1f} hours, from {spoken(min(one['began'] for one in runs))} to {spoken(max(one['began'] for one in runs))}.",
-        f"They were made by Plimsoll {', '.join(programs)}." if programs else "",
-        f"Three runs of each of the {grid} cells are {3 * grid} runs, of which {done} were made. By these, all take {hours[False]:.1f} hours, those of `--quick` {hours[True]:.1f}." if mean["each"] else "",
+        f"They were made by Plimsoll {', '.join(f'{named}: {count} runs' for named, count in sorted(programs.items()))}." if programs else "",
+        "Brokers are compared within a turn of a cell, which one program has measured." if len(programs) > 1 else "",
+        f"Three runs of each of the {grid} cells are {3 * grid} runs, of which {done} were made. By these, {told_hours}." if mean["each"] else "",
         "",
         "Each run starts its broker afresh. Runs go in turns. In a turn, all brokers are measured in a cell one after the other, in an",
         "order that is drawn. Figures are geometric means over turns with their 95 % intervals (Student, on logarithms). The order of",
         "rows is that of the means, and no ranking.",
         "",
-        f"Cells with fewer than three turns are not compared. Two brokers have a letter in common exactly where they are not distinguished. Of the {len(comparison.pairs)} pairs in all cells, {comparison.count()}",
+        f"Cells with fewer than three turns are not compared. Two brokers have a letter in common exactly where they are not distinguished, or were not compared. Of the {len(comparison.pairs)} pairs in all cells, {comparison.count()}",
         f"differ. The false discovery rate is {FALSE * 100:.0f} % (Benjamini and Hochberg, 1995), by Welch's tests on logarithms from which what",
         f"turns have in common was taken out. Intervals of differences are at {(1 - comparison.level) * 100:.1f} %: one excludes 1 exactly where the two differ",
         "(Benjamini and Yekutieli, 2005). [All differences](brokers/differences.csv) are in a table.",
@@ -212,24 +273,29 @@ def rows(cell, measured, comparison):
     is_falling = kind == "line"
     order = sorted(of_brokers, key=lambda name: statistics.fmean(of_brokers[name]), reverse=is_falling)
     are_compared = any(pair[0] == cell for pair in comparison.pairs)
-    told = letters(order, lambda one, other: comparison.differ(cell, one, other)) if are_compared else dict.fromkeys(order, "–")
+    own = [name for name in order if name in measured.spreads[cell]]
+    told = dict.fromkeys(order, "–")
+    if are_compared:
+        told |= letters(own, lambda one, other: comparison.differ(cell, one, other))
     extra = " settled |" if kind == "each" else " lost |" if kind == "recovery" else ""
     lines = [f"**{CELLS[cell][0]}**, {CELLS[cell][1]}:", "", f"| broker | mean | 95 % | times the {'highest' if is_falling else 'lowest'} | interval | runs |{extra} |", "|---" * (7 + bool(extra)) + "|"]
     for name in order:
         runs = [one for one in measured.runs if one["counts"] and (one["cell"], one["broker"]) == (cell, name)]
         mean, span = interval(of_brokers[name])
-        is_bound = (cell, name) in measured.bounds
-        times = comparison.times(cell, name, order[0]) if name != order[0] else None
+        sign = "≥ " if (cell, name) in measured.bounds else "≤ " if (cell, name) in measured.ceilings else ""
+        times = comparison.times(cell, name, own[0]) if own and name != own[0] else None
         compared = f"{shown(times[0])} | {shown_span(times[1:])}" if times else "– | –"
         beside = ""
         if kind == "each":
             beside = f" {sum(map(is_settled, runs))} |"
         if kind == "recovery":
             beside = f" {sum(one['levels'][-1]['lost'] for one in runs):,} of {sum(one['levels'][-1]['expected_deliveries'] for one in runs):,} |"
-        lines.append(f"| {name} | {'≥ ' if is_bound else ''}{shown(mean)} | {'–' if is_bound else shown_span(span)} | {compared} | {len(runs)} |{beside} {told[name]} |")
+        lines.append(f"| {name} | {sign}{shown(mean)} | {'–' if sign else shown_span(span)} | {compared} | {len(of_brokers[name])} |{beside} {told[name]} |")
     failed = sorted({one["broker"] for one in measured.failed if one["cell"] == cell} - set(of_brokers))
     lines += [f"| {name} | – | – | – | – | – |{' – |' if extra else ''} |" for name in [*forgetful(cell), *failed]]
     lines += ["", *(f"{name} keeps no session: of messages for an absent subscriber, {said}." for name, said in forgetful(cell).items())] if forgetful(cell) else []
+    why_not = [f"{name}, which {why}" for (of, name), why in sorted(measured.not_compared.items()) if of == cell]
+    lines += ["", f"Not compared: {'; '.join(why_not)}."] if why_not else []
     missing = [name for name in BROKERS if name not in of_brokers and works(cell, name) and name not in failed]
     if missing:
         lines += ["", f"Not run yet: {', '.join(missing)}."]
@@ -242,6 +308,7 @@ def explained(kind):
         return [
             f"A run has {len(LEVELS)} equal levels of 5 s, and the last one counts. Virtual machines that compile what runs often ({compiled}) have",
             f"{len(LEVELS_WHERE_COMPILED)}, and some in between have {max(LEVELS_WHERE_COMPILED)} times the load. *Settled* says in how many runs the last two levels agree within {SETTLED * 100:.0f} %.",
+            f"A broker is not compared where it takes more than {MOST_OF_PROCESSOR * 100:.0f} % of its processor, or where the last level but one took over {SETTLED * 100:.0f} % more than the last one in the mean: then it was near its limit, or still warming up.",
             "The time that a broker uses without load is included. At 4/s and 20/s, with 20 to 100 messages, it may be most of the figure.", "",
         ]
     if kind == "memory":
@@ -249,8 +316,9 @@ def explained(kind):
     if kind == "line":
         return [
             "The highest rate at which 99 % of messages reach their subscriber within 100 ms and 99.9 % do at all. `≥` says that some run did",
-            "not find where it ends: the generator was the limit, or a level decided nothing. It is not compared with what is higher. Figures",
-            "are known to a step of 10 %, and connections to one of 40 %; intervals of differences include that.", "",
+            "not find where it ends: the generator was the limit, or a level decided nothing. It is not compared with what is higher. `≤` says",
+            "that some run missed the lowest rate, which stands for it. Figures are known to a step of 10 %, and connections to one of 40 %;",
+            "intervals of differences include that.", "",
         ]
     return [
         "A broker is killed and started 3 s later. The figure is the time from then until all clients are back, whose pauses between two",
@@ -273,7 +341,21 @@ def became(measured):
         lines += [title, "", "| broker | sent | expected | lost | twice | out of order |", "|---|---|---|---|---|---|"]
         lines += ["| " + " | ".join([name, *(f"{count:,}" for count in of.values())]) + " |" for name, of in sorted(fates.items())]
         lines.append("")
-    return lines
+    return lines + silent(measured)
+
+
+def silent(measured):
+    """Brokers that stopped answering in a run: they took messages, and acknowledged and delivered none in all levels from some level on."""
+    lines = []
+    for one in measured.runs:
+        if CELLS[one["cell"]][5] not in ("each", "line") or not one["levels"] or "acknowledged" not in one["levels"][0]:
+            continue
+        answers = [level["acknowledged"] or level["delivered"] or not level["sent"] for level in one["levels"]]
+        after = next((place for place in range(len(answers)) if not any(answers[place:])), None)
+        if after:
+            before, lowest = one["levels"][after - 1]["offered"], min(level["offered"] for level in one["levels"][after:])
+            lines.append(f"- {one['broker']}, {one['cell']}, turn {one['turn']}: in {len(answers) - after} levels after that of {before:,.0f}/s, of which the lowest had {lowest:,.0f}/s")
+    return ["These brokers stopped answering in a run: they took messages, and neither acknowledged nor delivered any to its end. Their load line is that of the levels before.", "", *lines, ""] if lines else []
 
 
 def left_out(measured):
@@ -282,7 +364,8 @@ def left_out(measured):
     if measured.failed or any(one["spoiled"] for one in measured.runs):
         lines += ["", "## Runs that do not count", "", "A level that does not count says nothing of the broker. Such a run was made once more at once.", ""]
         for one in measured.runs:
-            for spoiled in one["spoiled"] + ([] if one["counts"] else [one]):
+            kind = CELLS[one["cell"]][5]
+            for spoiled in [of for of in one["spoiled"] + ([] if one["counts"] else [one]) if not missed_lowest(kind, of)]:
                 said = ", ".join(spoiled["validity"]) or (spoiled["why"] or "no level").splitlines()[0]
                 lines.append(f"- {one['cell']}, {one['broker']}, turn {one['turn']}: {said}, code {spoiled['code']}")
     if measured.apart:

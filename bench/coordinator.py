@@ -6,7 +6,8 @@
 Each simulated worker has a connection of its own to the server, N load threads, ten devices for each of these, and M messages of each
 in a sample of a second, whose histograms it sends. Nobody receives. With `--devices`, all of them have so many devices, and their
 messages are those that are due at R/s: Poisson arrivals, computed as load threads do. What came of them must then be the same as of
-one thread, to the message. The coordinator has a processor, all others have the other one.
+one thread, to the message. The coordinator has a processor, the simulated workers have the other one, and the NATS server has what
+they leave of both.
 
 Prints a table: processor time of the coordinator in a level, its largest memory, the time from the start of the run to its first
 level, the bytes of the run for each worker and level in both directions (without frames and the server's own protocol), and what became of the
@@ -72,7 +73,7 @@ def tried(workers, options):
         with tempfile.TemporaryDirectory(prefix="plimsoll-coordinator-") as work:
             broker, port = bench.free_port(), bench.free_port()
             processes.serve([bench.PLIMSOLL, "target", "broker", "--port", str(broker)], broker, OTHERS)
-            processes.serve(["nats-server", "-a", "127.0.0.1", "-p", str(port)], port, OTHERS)
+            processes.serve(["nats-server", "-a", "127.0.0.1", "-p", str(port)], port, COORDINATOR | OTHERS)
             url = f"nats://127.0.0.1:{port}"
             at = lambda: os.sched_setaffinity(0, OTHERS)
             what = ["due", str(options.devices), str(SEED)] if options.devices else [str(options.messages)]

@@ -196,6 +196,8 @@ pub enum Event {
         retained: bool,
         /// Content bytes.
         content: u32,
+        /// The partition in which it came, of a platform that keeps an order only within each; 0 of any other.
+        partition: u16,
     },
 }
 

@@ -25,6 +25,9 @@ pub struct Ledger {
     /// The devices of this shard, in the order of their numbers.
     devices: Vec<Device>,
     share: Share,
+    /// The same as a device's `highest`, by device, seat and partition, of what came in partitions other than 0: a platform that spreads the
+    /// messages of a device over several promises no order among these.
+    highest_in_others: HashMap<(u32, usize, u16), u32>,
     /// Messages of closed levels that some subscriber still lacks.
     missing: HashMap<(u32, u32), Message>,
     outstanding: u64,
@@ -88,6 +91,8 @@ pub struct Delivery {
     pub at: Nanos,
     /// Content bytes.
     pub content: u32,
+    /// The partition in which it came; 0 where the platform has none.
+    pub partition: u16,
 }
 
 impl Ledger {
@@ -102,6 +107,7 @@ impl Ledger {
             acknowledges,
             devices,
             share,
+            highest_in_others: HashMap::new(),
             missing: HashMap::new(),
             outstanding: 0,
             span: Span::default(),
@@ -390,7 +396,7 @@ impl Ledger {
 
     /// Books a delivery.
     pub fn received(&mut self, recorder: &mut Recorder, now: SampleSlot, delivery: Delivery) {
-        let Delivery { device, sequence, subscriber, at, content } = delivery;
+        let Delivery { device, sequence, subscriber, at, content, partition } = delivery;
         let receivers = self.topology.receivers(device);
         let place = self.topology.place(subscriber);
         let position = place.and_then(|place| receivers.position(place));
@@ -400,7 +406,11 @@ impl Ledger {
             recorder.counts(now).foreign += 1;
             return;
         };
-        let Some(highest) = state.highest.get_mut(seat) else {
+        let highest = match partition {
+            0 => state.highest.get_mut(seat),
+            _ => Some(self.highest_in_others.entry((device, seat, partition)).or_default()),
+        };
+        let Some(highest) = highest else {
             recorder.counts(now).foreign += 1;
             return;
         };

@@ -16,9 +16,25 @@ pub fn notify(
     let mut content = body.len() as u32;
     let any = contents.each_marker(body, &mut |marker| {
         let content = std::mem::take(&mut content);
-        events.push(Event::Received { subscriber, marker: Some(marker), at, lag, retained: false, content });
+        events.push(Event::Received {
+            subscriber,
+            marker: Some(marker),
+            at,
+            lag,
+            retained: false,
+            content,
+            partition: 0,
+        });
     });
     if !any {
-        events.push(Event::Received { subscriber, marker: None, at, lag, retained: false, content });
+        events.push(Event::Received {
+            subscriber,
+            marker: None,
+            at,
+            lag,
+            retained: false,
+            content,
+            partition: 0,
+        });
     }
 }

@@ -47,12 +47,19 @@ pub struct Chart {
     caption: String,
     panels: Vec<Panel>,
     are_beside: bool,
+    has_data: bool,
 }
 
 impl Chart {
     /// An empty chart. `id` is unique in the page and names the file of its data; `caption` says what to read off it.
     pub fn new(id: &str, caption: &str) -> Chart {
-        Chart { id: id.to_owned(), caption: caption.to_owned(), panels: Vec::new(), are_beside: false }
+        Chart {
+            id: id.to_owned(),
+            caption: caption.to_owned(),
+            panels: Vec::new(),
+            are_beside: false,
+            has_data: true,
+        }
     }
 
     /// Adds a panel below the last one.
@@ -64,6 +71,12 @@ impl Chart {
     /// Puts the panels beside each other.
     pub fn beside(mut self) -> Chart {
         self.are_beside = true;
+        self
+    }
+
+    /// Leaves out the numbers behind the drawing: nobody reads those of one that is soon replaced.
+    pub fn without_data(mut self) -> Chart {
+        self.has_data = false;
         self
     }
 
@@ -82,7 +95,7 @@ impl Chart {
                         (drawn.svg)
                     }
                 }
-                script type="application/json" { (PreEscaped(data::json(&drawn.tables))) }
+                @if self.has_data { script type="application/json" { (PreEscaped(data::json(&drawn.tables))) } }
                 figcaption { (self.caption) }
             }
         }

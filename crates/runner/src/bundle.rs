@@ -2,8 +2,13 @@
 //! folder of texts, and their digests in a file that `sha256sum -c` reads. It is read into memory and never onto a disk, so that no
 //! name in it leads anywhere. What it unpacks to is bounded.
 
+mod attaching;
+
+pub use attaching::{Named, Sources, key_and_value, named};
+
 use flate2::read::GzDecoder;
 use flate2::{Compression, GzBuilder};
+use plimsoll_model::record::RunRecord;
 use plimsoll_model::text::harmless;
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
@@ -179,6 +184,12 @@ pub fn pack<'a>(
     let mut packing = archive.into_inner()?;
     packing.flush()?;
     packing.finish()
+}
+
+/// When a run began, in seconds since 1970, for [`pack`].
+pub fn begun(record: &RunRecord) -> u64 {
+    let stamp: Option<jiff::Timestamp> = record.provenance.started.parse().ok();
+    stamp.and_then(|stamp| u64::try_from(stamp.as_second()).ok()).unwrap_or(0)
 }
 
 /// A path within a folder, as its plain names; `None` where it leads out of it.

@@ -7,11 +7,13 @@ mod families;
 mod now;
 mod now_file;
 mod otlp;
+mod past;
 mod push;
 
 pub use endpoint::Endpoint;
 pub use now::{Board, ComponentNow, CountsNow, EndedLevel, Followed, LevelNow, Now};
 pub use now_file::NowFile;
+pub use past::Moment;
 pub use push::{Protocol, Push};
 
 use plimsoll_codec::openmetrics::Family;

@@ -14,7 +14,9 @@ const RECENT: Nanos = Nanos::from_secs(2);
 pub struct SoFar {
     /// Messages per second that came to their end, over the last seconds; `None` at the beginning.
     pub rate: Option<f64>,
-    /// Median and 99 % quantile of the time that tells of the platform; `None` with too few observations.
+    /// Mean of the time that tells of the platform; `None` without observations.
+    pub mean: Option<Nanos>,
+    /// Its median and 99 % quantile; `None` with too few observations.
     pub p50: Option<Nanos>,
     /// See `p50`.
     pub p99: Option<Nanos>,
@@ -99,6 +101,7 @@ impl Gathering {
         let in_time = |times: &Histogram| times.quantile(self.q).map(|tail| tail <= self.bound);
         SoFar {
             rate,
+            mean: self.times.mean().map(|mean| Nanos(mean as i64)),
             p50: quantile::quantile(&self.times, 0.5),
             p99: quantile::quantile(&self.times, 0.99),
             errors: self.errors,
@@ -128,6 +131,7 @@ mod tests {
         let warming = gathering.told(Nanos::from_secs(1));
         assert_eq!((warming.rate, warming.errors, warming.sends_in_time), (Some(100.0), 1, None));
         assert!(warming.p99.is_some_and(|p99| p99 > Nanos::from_millis(49)));
+        assert!(warming.mean.is_some_and(|mean| (mean - Nanos::from_millis(50)).0.abs() < 1_000_000));
         gathering.add(&part(Some(0), 300, Metric::PublishTime, 5));
         gathering.add(&part(Some(0), 0, Metric::Lateness, 3000));
         let holding = gathering.told(Nanos::from_secs(2));

@@ -6,13 +6,14 @@
 const PAUSE = 300;
 
 // Shows what the server says of a run, until it says that the run is over.
-function follow(live, lost) {
+function follow(live, chart, lost) {
   const events = new EventSource(live.dataset.events);
   events.addEventListener("now", (event) => {
     // The server has escaped all that is not its own.
     live.innerHTML = event.data;
     lost.textContent = "";
   });
+  events.addEventListener("chart", (event) => { chart.innerHTML = event.data; });
   events.addEventListener("over", () => {
     events.close();
     location.reload();
@@ -20,7 +21,7 @@ function follow(live, lost) {
   events.addEventListener("error", () => {
     lost.textContent = "No connection to the server. The run goes on; this page tries again.";
     // After an answer that is no stream, the browser does not try again by itself.
-    if (events.readyState === EventSource.CLOSED) setTimeout(() => follow(live, lost), 2000);
+    if (events.readyState === EventSource.CLOSED) setTimeout(() => follow(live, chart, lost), 2000);
   });
 }
 
@@ -133,6 +134,6 @@ function edit(form, checked, settings) {
 }
 
 const live = document.querySelector("[data-events]");
-if (live) follow(live, document.querySelector(".lost"));
+if (live) follow(live, document.querySelector(".live-chart"), document.querySelector(".lost"));
 const editor = document.querySelector("form.editor");
 if (editor) edit(editor, document.querySelector(".checked"), document.querySelector("form.settings"));

@@ -6,6 +6,7 @@ use crate::archive::Told;
 use crate::error_page;
 use crate::fields::Fields;
 use crate::page::{Place, moment, page};
+use crate::queue::{Refused, sentence};
 use crate::site::Site;
 use crate::tokens::Role;
 use hyper::StatusCode;
@@ -20,7 +21,6 @@ const MOST_TAGS: usize = 20;
 const LONGEST_TAG: usize = 40;
 /// Characters of a note.
 const LONGEST_NOTE: usize = 10_000;
-const NO_RUN: &str = "There is no run of that id.";
 
 /// What is to become of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,22 +33,37 @@ pub enum Fate {
 
 /// Keeps the tags and the note of a run.
 pub async fn annotate(site: &Arc<Site>, run: &str, asked: &Fields) -> Answer {
-    let Some(id) = RunId::parse(run) else { return error_page::not_found(NO_RUN) };
-    let (tags, note) = match read(asked) {
-        Ok(read) => read,
-        Err(wrong) => return error_page::of(StatusCode::UNPROCESSABLE_ENTITY, "That is not kept.", &wrong),
-    };
+    match annotated(site, run, asked).await {
+        Ok(id) => answer::redirect(&format!("/runs/{id}")),
+        Err(refused) => not_changed(refused),
+    }
+}
+
+/// The same for programs.
+pub async fn annotated(site: &Arc<Site>, run: &str, asked: &Fields) -> Result<RunId, Refused> {
+    let id = known(run)?;
+    let (tags, note) =
+        read(asked).map_err(|why| Refused { status: StatusCode::UNPROCESSABLE_ENTITY, why })?;
     let own = Arc::clone(site);
     match site.permits.work(move || own.archive.annotate(id, &tags, &note)).await {
-        Ok(Ok(())) => answer::redirect(&format!("/runs/{id}")),
-        Ok(Err(error)) => error_page::of_store(&error),
-        Err(_) => not_changed(),
+        Ok(Ok(())) => Ok(id),
+        Ok(Err(error)) => Err(of_store(&error)),
+        Err(_) => Err(unfinished()),
     }
 }
 
 /// Deletes a run or restores it.
 pub async fn settle(site: &Arc<Site>, run: &str, fate: Fate) -> Answer {
-    let Some(id) = RunId::parse(run) else { return error_page::not_found(NO_RUN) };
+    match (settled(site, run, fate).await, fate) {
+        (Ok(_), Fate::Deleted) => answer::redirect("/deleted"),
+        (Ok(id), Fate::Restored) => answer::redirect(&format!("/runs/{id}")),
+        (Err(refused), _) => not_changed(refused),
+    }
+}
+
+/// The same for programs.
+pub async fn settled(site: &Arc<Site>, run: &str, fate: Fate) -> Result<RunId, Refused> {
+    let id = known(run)?;
     let own = Arc::clone(site);
     let settled = site.permits.work(move || {
         if fate == Fate::Deleted && own.archive.run(id)?.record.goes_on {
@@ -56,17 +71,31 @@ pub async fn settle(site: &Arc<Site>, run: &str, fate: Fate) -> Answer {
         }
         own.archive.mark_deleted(id, fate == Fate::Deleted).map(|()| true)
     });
-    match (settled.await, fate) {
-        (Ok(Ok(true)), Fate::Deleted) => answer::redirect("/deleted"),
-        (Ok(Ok(true)), Fate::Restored) => answer::redirect(&format!("/runs/{id}")),
-        (Ok(Ok(false)), _) => error_page::of(StatusCode::CONFLICT, "The run goes on.", "Stop it first."),
-        (Ok(Err(error)), _) => error_page::of_store(&error),
-        (Err(_), _) => not_changed(),
+    match settled.await {
+        Ok(Ok(true)) => Ok(id),
+        Ok(Ok(false)) => {
+            Err(Refused { status: StatusCode::CONFLICT, why: "the run goes on: stop it first".to_owned() })
+        }
+        Ok(Err(error)) => Err(of_store(&error)),
+        Err(_) => Err(unfinished()),
     }
 }
 
-fn not_changed() -> Answer {
-    error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The run was not changed.", "Try again.")
+fn known(run: &str) -> Result<RunId, Refused> {
+    let why = "there is no run of that id".to_owned();
+    RunId::parse(run).ok_or(Refused { status: StatusCode::NOT_FOUND, why })
+}
+
+fn of_store(error: &StoreError) -> Refused {
+    Refused { status: error_page::status_of(error), why: error.to_string() }
+}
+
+fn unfinished() -> Refused {
+    Refused { status: StatusCode::INTERNAL_SERVER_ERROR, why: "try again".to_owned() }
+}
+
+fn not_changed(Refused { status, why }: Refused) -> Answer {
+    error_page::of(status, "The run was not changed.", &sentence(&why))
 }
 
 /// The tags and the note of a form, or what is wrong with them.
@@ -76,7 +105,7 @@ fn read(asked: &Fields) -> Result<(Vec<String>, String), String> {
         let is_word = tag.chars().all(|c| c.is_alphanumeric() || "-_.:".contains(c));
         if !is_word || tag.chars().count() > LONGEST_TAG {
             return Err(format!(
-                "A tag has letters, digits, hyphens, underscores, dots and colons, {LONGEST_TAG} at most."
+                "a tag has letters, digits, hyphens, underscores, dots and colons, {LONGEST_TAG} at most"
             ));
         }
         if !tags.iter().any(|known| known == tag) {
@@ -84,14 +113,14 @@ fn read(asked: &Fields) -> Result<(Vec<String>, String), String> {
         }
     }
     if tags.len() > MOST_TAGS {
-        return Err(format!("A run has {MOST_TAGS} tags at most."));
+        return Err(format!("a run has {MOST_TAGS} tags at most"));
     }
     let note = asked.get("note").replace("\r\n", "\n").trim().to_owned();
     if note.chars().count() > LONGEST_NOTE {
-        return Err(format!("A note has {LONGEST_NOTE} characters at most."));
+        return Err(format!("a note has {LONGEST_NOTE} characters at most"));
     }
     if note.contains(|c: char| is_harmful(c) && !matches!(c, '\n' | '\t')) {
-        return Err("The note has characters that a page cannot show: remove them.".to_owned());
+        return Err("the note has characters that a page cannot show: remove them".to_owned());
     }
     Ok((tags, note))
 }
@@ -200,7 +229,7 @@ mod tests {
         );
         assert_eq!(of("", "").unwrap(), (Vec::new(), String::new()));
         for wrong in ["<b>", "a/b", "a\"b", &"x".repeat(LONGEST_TAG + 1)] {
-            assert!(of(wrong, "").unwrap_err().contains("A tag has"), "{wrong}");
+            assert!(of(wrong, "").unwrap_err().contains("a tag has"), "{wrong}");
         }
         let many: Vec<String> = (0..=MOST_TAGS).map(|number| number.to_string()).collect();
         assert!(of(&many.join(" "), "").unwrap_err().contains("20 tags"));

@@ -1,17 +1,22 @@
 //! The page for programs: the same as JSON. `/api/openapi.json` describes it (OpenAPI 3.1). It is made from [`OPERATIONS`], the table of all
 //! that the API has. The gate is the same as that of pages, so what changes something is for operators alone.
 
+use crate::annotation_page::{self, Fate};
 use crate::answer::{self, Answer};
 use crate::archive::{Row, Wanted};
 use crate::checking::checked;
 use crate::fields::Fields;
+use crate::folder::{FileName, ScenarioFile};
 use crate::jobs::{Job, JobId, StopError};
-use crate::queue;
+use crate::queue::{self, Refused};
 use crate::site::Site;
+use crate::tokens::Role;
+use crate::{comparison_page, editor, error_page};
 use bytes::Bytes;
 use hyper::StatusCode;
 use plimsoll_model::RunId;
-use plimsoll_report::json as summary_json;
+use plimsoll_report::{compare, json as summary_json};
+use plimsoll_runner::resume::fingerprint;
 use plimsoll_store::StoreError;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -29,6 +34,8 @@ pub struct Operation {
     pub path: &'static str,
     /// What it gives or does.
     pub summary: &'static str,
+    /// Whether it is for operators alone, though it changes nothing.
+    pub is_secret: bool,
     /// Parameters of the query or the form, each with what it is.
     pub parameters: &'static [(&'static str, &'static str)],
     /// The type of the body; empty where there is none.
@@ -36,13 +43,14 @@ pub struct Operation {
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 9] = [
+pub const OPERATIONS: [Operation; 16] = [
     Operation {
         method: "get",
         path: "/api/openapi.json",
         summary: "This description",
         parameters: &[],
         body: "",
+        is_secret: false,
     },
     Operation {
         method: "get",
@@ -56,6 +64,7 @@ pub const OPERATIONS: [Operation; 9] = [
             ("page", "The page, from 0"),
         ],
         body: "",
+        is_secret: false,
     },
     Operation {
         method: "get",
@@ -63,6 +72,7 @@ pub const OPERATIONS: [Operation; 9] = [
         summary: "The summary of a run, as plimsoll show --json prints it",
         parameters: &[],
         body: "",
+        is_secret: false,
     },
     Operation {
         method: "get",
@@ -70,17 +80,19 @@ pub const OPERATIONS: [Operation; 9] = [
         summary: "The runs and sweeps that go on or wait",
         parameters: &[],
         body: "",
+        is_secret: false,
     },
     Operation {
         method: "post",
         path: "/api/jobs",
-        summary: "Starts a scenario of the folder, or enters it into the queue",
+        summary: "Starts a scenario of the folder, or a comparison of several, or enters it into the queue",
         parameters: &[
-            ("scenario", "The name of its file"),
-            ("quick", "true for its quick form"),
-            ("turns", "How often each combination of a sweep is run"),
+            ("scenario", "The name of its file; several times for a comparison"),
+            ("quick", "true for the quick form"),
+            ("turns", "How often each combination of a sweep is run, or each scenario of a comparison"),
         ],
         body: FORM,
+        is_secret: false,
     },
     Operation {
         method: "get",
@@ -88,6 +100,7 @@ pub const OPERATIONS: [Operation; 9] = [
         summary: "What a run or sweep does now, or how it ended",
         parameters: &[],
         body: "",
+        is_secret: false,
     },
     Operation {
         method: "post",
@@ -95,6 +108,7 @@ pub const OPERATIONS: [Operation; 9] = [
         summary: "Stops it, as Ctrl-C does; a second time, it ends at once",
         parameters: &[],
         body: "",
+        is_secret: false,
     },
     Operation {
         method: "post",
@@ -102,6 +116,66 @@ pub const OPERATIONS: [Operation; 9] = [
         summary: "Takes it out of the queue",
         parameters: &[],
         body: "",
+        is_secret: false,
+    },
+    Operation {
+        method: "post",
+        path: "/api/runs/{run}/annotate",
+        summary: "Keeps the tags and the note of a run, in the place of those that it has",
+        parameters: &[("tags", "Words with blanks between them"), ("note", "A text")],
+        body: FORM,
+        is_secret: false,
+    },
+    Operation {
+        method: "post",
+        path: "/api/runs/{run}/delete",
+        summary: "Deletes a run that has ended; it can be restored for a day",
+        parameters: &[],
+        body: "",
+        is_secret: false,
+    },
+    Operation {
+        method: "post",
+        path: "/api/runs/{run}/restore",
+        summary: "Restores a run that was deleted",
+        parameters: &[],
+        body: "",
+        is_secret: false,
+    },
+    Operation {
+        method: "get",
+        path: "/api/compare",
+        summary: "Runs beside each other, as plimsoll compare --json writes it",
+        parameters: &[("run", "The id of a run; from 2 to 20 of them")],
+        body: "",
+        is_secret: false,
+    },
+    Operation {
+        method: "get",
+        path: "/api/scenarios",
+        summary: "The scenarios of the folder",
+        parameters: &[],
+        body: "",
+        is_secret: false,
+    },
+    Operation {
+        method: "get",
+        path: "/api/scenarios/{scenario}",
+        summary: "The text of a scenario, and its fingerprint",
+        parameters: &[],
+        body: "",
+        is_secret: true,
+    },
+    Operation {
+        method: "post",
+        path: "/api/scenarios/{scenario}",
+        summary: "Saves a scenario that has no errors",
+        parameters: &[
+            ("text", "The scenario"),
+            ("before", "The fingerprint of the text that it replaces; nothing for a new file"),
+        ],
+        body: FORM,
+        is_secret: false,
     },
     Operation {
         method: "post",
@@ -109,17 +183,24 @@ pub const OPERATIONS: [Operation; 9] = [
         summary: "Checks a scenario: what is wrong and at which line, or what would happen",
         parameters: &[],
         body: YAML,
+        is_secret: false,
     },
 ];
 
 /// Answers what can be looked at.
-pub async fn read(site: &Arc<Site>, path: &[&str], query: &Fields) -> Answer {
+pub async fn read(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields) -> Answer {
     match path {
         ["openapi.json"] => of(StatusCode::OK, &document()),
         ["runs"] => runs(site, query).await,
         ["runs", run] => run_of(site, run).await,
         ["jobs"] => jobs(site).await,
         ["jobs", job] => job_of(site, job).await,
+        ["compare"] => comparison_of(site, query).await,
+        ["scenarios"] => scenarios(site).await,
+        ["scenarios", _] if role < Role::Operator => {
+            problem(StatusCode::FORBIDDEN, "scenarios are shown to operators alone: they may hold passwords")
+        }
+        ["scenarios", scenario] => scenario_of(site, scenario).await,
         _ => problem(StatusCode::NOT_FOUND, "the API has no such path; /api/openapi.json describes it"),
     }
 }
@@ -133,6 +214,15 @@ pub async fn change(site: &Arc<Site>, path: &[&str], body: &Bytes) -> Answer {
         },
         ["jobs", job, "stop"] => settled(site, job, |site, id| site.jobs.stop(id)).await,
         ["jobs", job, "remove"] => settled(site, job, |site, id| site.jobs.remove(id)).await,
+        ["runs", run, "annotate"] => {
+            changed(annotation_page::annotated(site, run, &Fields::read(body)).await)
+        }
+        ["runs", run, "delete"] => changed(annotation_page::settled(site, run, Fate::Deleted).await),
+        ["runs", run, "restore"] => changed(annotation_page::settled(site, run, Fate::Restored).await),
+        ["scenarios", scenario] => match editor::saved(site, scenario, &Fields::read(body)).await {
+            Ok(name) => scenario_of(site, name.as_str()).await,
+            Err(refused) => problem(refused.status, &refused.why),
+        },
         ["check"] => match checked(site, "", body).await {
             Ok(checked) => of(StatusCode::OK, &checked.as_json()),
             Err((status, why)) => problem(status, why),
@@ -156,11 +246,7 @@ fn unfinished() -> Answer {
 }
 
 fn of_store(error: &StoreError) -> Answer {
-    let status = match error {
-        StoreError::NoRun { .. } | StoreError::NoRuns { .. } => StatusCode::NOT_FOUND,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    problem(status, &error.to_string())
+    problem(error_page::status_of(error), &error.to_string())
 }
 
 async fn runs(site: &Arc<Site>, query: &Fields) -> Answer {
@@ -199,6 +285,53 @@ async fn run_of(site: &Arc<Site>, run: &str) -> Answer {
     }
 }
 
+/// What became of a run that was to be changed.
+fn changed(outcome: Result<RunId, Refused>) -> Answer {
+    match outcome {
+        Ok(run) => of(StatusCode::OK, &json!({ "run": run.to_string() })),
+        Err(refused) => problem(refused.status, &refused.why),
+    }
+}
+
+async fn comparison_of(site: &Arc<Site>, query: &Fields) -> Answer {
+    let Some(runs) = comparison_page::runs_of(query) else {
+        return problem(StatusCode::BAD_REQUEST, comparison_page::WANTED);
+    };
+    let own = Arc::clone(site);
+    match site.permits.work(move || own.archive.comparison(runs).map(|found| compare::json(&found))).await {
+        Ok(Ok(comparison)) => answer::text(JSON, comparison),
+        Ok(Err(error)) => of_store(&error),
+        Err(_) => unfinished(),
+    }
+}
+
+async fn scenarios(site: &Arc<Site>) -> Answer {
+    let own = Arc::clone(site);
+    match site.permits.work(move || own.folder.scenarios()).await {
+        Ok(Ok(files)) => {
+            let file = |file: &ScenarioFile| json!({ "name": file.name.to_string(), "about": file.about });
+            of(StatusCode::OK, &json!({ "scenarios": files.iter().map(file).collect::<Vec<Value>>() }))
+        }
+        Ok(Err(error)) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        Err(_) => unfinished(),
+    }
+}
+
+async fn scenario_of(site: &Arc<Site>, name: &str) -> Answer {
+    let Some(name) = FileName::parse(name) else {
+        return problem(StatusCode::NOT_FOUND, "that is no name of a scenario");
+    };
+    let (own, asked) = (Arc::clone(site), name.clone());
+    match site.permits.work(move || own.folder.read(&asked)).await {
+        Ok(Ok(text)) => {
+            let fingerprint = fingerprint(&text);
+            of(StatusCode::OK, &json!({ "name": name.to_string(), "text": text, "fingerprint": fingerprint }))
+        }
+        Ok(Err(error)) => problem(StatusCode::NOT_FOUND, &error.to_string()),
+        Err(_) => unfinished(),
+    }
+}
+
 async fn jobs(site: &Arc<Site>) -> Answer {
     let own = Arc::clone(site);
     match site.permits.work(move || own.jobs.at_work()).await {
@@ -232,10 +365,10 @@ fn job(job: &Job) -> Value {
     };
     json!({
         "id": job.id.to_string(),
-        "scenario": job.scenario,
+        "scenarios": job.scenarios,
         "quick": job.quick,
         "turns": job.turns,
-        "sweep": job.is_sweep,
+        "kind": job.kind,
         "started": job.started,
         "state": state,
         "ahead": job.waits,
@@ -298,9 +431,13 @@ fn described(operation: &Operation) -> Value {
     let of_query = of_query
         .map(|(name, what)| json!({ "name": name, "in": "query", "description": what, "schema": text }));
     let parameters: Vec<Value> = of_path.chain(of_query).collect();
-    let success = if operation.method == "post" && is_form { "201" } else { "200" };
+    // Only a job is something new that has a name of its own.
+    let success = if operation.path == "/api/jobs" && is_form { "201" } else { "200" };
+    let is_for_operators = operation.is_secret || operation.method == "post";
+    let who = if is_for_operators { "For operators." } else { "For operators and viewers." };
     let mut described = json!({
         "summary": operation.summary,
+        "description": who,
         "parameters": parameters,
         "responses": {
             success: { "description": "Done", "content": { JSON: { "schema": { "type": "object" } } } },

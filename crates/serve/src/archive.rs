@@ -4,6 +4,7 @@
 use crate::annotation_page::DeletedRun;
 use crate::fields::Fields;
 use jiff::{SignedDuration, Timestamp};
+use plimsoll_analysis::compare::Comparison;
 use plimsoll_analysis::load_line::LoadLine;
 use plimsoll_analysis::summarize;
 use plimsoll_analysis::summary::Summary;
@@ -11,6 +12,7 @@ use plimsoll_model::RunId;
 use plimsoll_model::record::RunRecord;
 use plimsoll_report::series::Occurrence;
 use plimsoll_report::terminal::load_line;
+use plimsoll_runner::comparison::comparison;
 use plimsoll_runner::stored::{observed, series};
 use plimsoll_store::{Annotation, RunListing, RunReader, StoreError, annotate, mark_deleted, purge};
 use std::collections::HashMap;
@@ -223,6 +225,15 @@ impl Archive {
         let record = observed(RunReader::open(&self.store)?.run_of_id(&id.to_string())?);
         let summary = summarize(&record);
         Ok(Told { record, summary })
+    }
+
+    /// Runs beside each other.
+    ///
+    /// # Errors
+    /// One of them is not there, or the store cannot be read.
+    pub fn comparison(&self, runs: Vec<RunId>) -> Result<Comparison, StoreError> {
+        let records = runs.into_iter().map(|run| self.run(run).map(|told| told.record));
+        Ok(comparison(&records.collect::<Result<Vec<RunRecord>, StoreError>>()?))
     }
 
     /// All runs of the schedule that a run belongs to; none where it belongs to none.

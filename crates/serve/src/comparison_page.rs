@@ -5,29 +5,29 @@ use crate::error_page;
 use crate::fields::Fields;
 use crate::headers;
 use crate::page::{Place, page};
+use crate::queue::sentence;
 use crate::run_page::UNREAD;
 use crate::site::Site;
 use crate::tokens::Role;
 use hyper::StatusCode;
 use maud::html;
 use plimsoll_model::RunId;
-use plimsoll_model::record::RunRecord;
 use plimsoll_report::html::compare as render;
-use plimsoll_runner::comparison::comparison;
-use plimsoll_store::StoreError;
 use std::sync::Arc;
 
 /// Most runs that are compared at once.
 const MOST: usize = 20;
+/// What a query must name.
+pub const WANTED: &str = "from 2 to 20 runs are compared";
 
 /// The runs that a query names, each as `run=ID`; `None` where it names none, too many, or something else.
-fn runs_of(query: &Fields) -> Option<Vec<RunId>> {
+pub fn runs_of(query: &Fields) -> Option<Vec<RunId>> {
     let runs: Vec<RunId> = query.all("run").map(RunId::parse).collect::<Option<_>>()?;
     (2..=MOST).contains(&runs.len()).then_some(runs)
 }
 
 fn refused() -> Answer {
-    let told = format!("Choose from 2 to {MOST} runs.");
+    let told = sentence(WANTED);
     error_page::of(StatusCode::BAD_REQUEST, &told, "Go back, and choose them in the list.")
 }
 
@@ -55,11 +55,7 @@ pub fn compare(site: &Site, role: Role, query: &Fields) -> Answer {
 pub async fn report(site: &Arc<Site>, query: &Fields) -> Answer {
     let Some(runs) = runs_of(query) else { return refused() };
     let own = Arc::clone(site);
-    let rendered = site.permits.work(move || {
-        let records = runs.into_iter().map(|run| own.archive.run(run).map(|told| told.record));
-        let records: Vec<RunRecord> = records.collect::<Result<_, StoreError>>()?;
-        Ok::<_, StoreError>(render::page(&comparison(&records)))
-    });
+    let rendered = site.permits.work(move || own.archive.comparison(runs).map(|found| render::page(&found)));
     match rendered.await {
         Ok(Ok(text)) => headers::sandbox(answer::text(HTML, text)),
         Ok(Err(error)) => error_page::of_store(&error),
@@ -78,6 +74,7 @@ mod tests {
             Fields::read(written.join("&").as_bytes())
         };
         assert_eq!(runs_of(&query(&["3vk1a81x", "3vk1a81y"])).unwrap().len(), 2);
+        assert!(WANTED.contains(&MOST.to_string()));
         for wrong in [&[][..], &["3vk1a81x"], &["3vk1a81x", "last"], &["3vk1a81x"; MOST + 1]] {
             assert_eq!(runs_of(&query(wrong)), None, "{wrong:?}");
         }

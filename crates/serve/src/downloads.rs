@@ -1,4 +1,4 @@
-//! The exports of a run, as files. They are those of `plimsoll export`, `show --json` and `report`.
+//! The exports of a run, as files. They are those of `plimsoll export`, `show --json`, `report` and `bundle`.
 
 use crate::answer::{self, Answer, HTML};
 use crate::archive::Told;
@@ -11,7 +11,10 @@ use hyper::StatusCode;
 use hyper::header::CONTENT_DISPOSITION;
 use plimsoll_model::RunId;
 use plimsoll_model::message::MessageRecord;
+use plimsoll_report::bundle::{Attached, BundledFile, OWN, files, folder};
+use plimsoll_report::series::Occurrence;
 use plimsoll_report::{csv, hlog, html, json, jtl, junit, k6};
+use plimsoll_runner::bundle::{Named, Sources, begun, named, pack};
 use plimsoll_store::{RunReader, StoreError};
 use std::io;
 use std::sync::Arc;
@@ -44,6 +47,8 @@ enum Content {
     Rendered(fn(&Told) -> String),
     /// It is made of the message log, which may be larger than memory.
     Log(Log),
+    /// All that it takes to repeat the run.
+    Bundle,
 }
 
 /// What is made of a message log.
@@ -140,6 +145,13 @@ pub const DOWNLOADS: &[Download] = &[
         content: Content::Log(Log::Events),
     },
     Download { name: "jtl", title: "JMeter", ending: "jtl", kind: CSV, content: Content::Log(Log::Jtl) },
+    Download {
+        name: "bundle",
+        title: "All in one file (bundle)",
+        ending: "tar.gz",
+        kind: "application/gzip",
+        content: Content::Bundle,
+    },
 ];
 
 /// Answers with a file of a run.
@@ -156,7 +168,40 @@ pub async fn download(site: &Arc<Site>, run: &str, name: &str) -> Answer {
             }
         }
         Content::Log(log) => of_log(site, id, log, download).await,
+        Content::Bundle => of_bundle(site, id, download).await,
     }
+}
+
+/// Answers with a bundle of a run that has ended.
+async fn of_bundle(site: &Arc<Site>, id: RunId, download: &Download) -> Answer {
+    let own = Arc::clone(site);
+    let made = site.permits.work(move || {
+        let told = own.archive.run(id)?;
+        let series = own.archive.series(&told.record)?;
+        Ok::<_, StoreError>((!told.record.goes_on).then(|| bundle(&own, &told, &series)))
+    });
+    let unread = |why: &str| error_page::of(StatusCode::INTERNAL_SERVER_ERROR, UNREAD, why);
+    match made.await {
+        Ok(Ok(Some(Ok(packed)))) => download.named(id, answer::text(download.kind, packed)),
+        Ok(Ok(Some(Err(error)))) => unread(&error.to_string()),
+        Ok(Ok(None)) => {
+            error_page::of(StatusCode::CONFLICT, "The run goes on.", "Make its bundle when it has ended.")
+        }
+        Ok(Err(error)) => error_page::of_store(&error),
+        Err(_) => unread("Try again."),
+    }
+}
+
+/// A bundle, with those of the files that the scenario names which are in the folder.
+fn bundle(site: &Site, told: &Told, series: &[Occurrence]) -> io::Result<Vec<u8>> {
+    let Told { record, summary } = told;
+    let read = |path: &str| site.folder.named(path).ok();
+    let Named { scenario, files: found, notes } =
+        named(record, Sources { origin: None, read: &read, taken: &OWN });
+    let found = found.into_iter().map(|(name, text)| BundledFile { name, text }).collect();
+    let files = files(record, summary, series, &Attached { scenario, files: found, notes });
+    let texts = files.iter().map(|file| (file.name.as_str(), file.text.as_str()));
+    pack(texts, &folder(record), begun(record))
 }
 
 impl Download {

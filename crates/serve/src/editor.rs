@@ -10,7 +10,7 @@ use crate::folder::FileName;
 use crate::form;
 use crate::page::{Place, page};
 use crate::profile_choices::ProfileChoices;
-use crate::queue::MOST_TURNS;
+use crate::queue::{MOST_TURNS, Refused, sentence};
 use crate::site::Site;
 use crate::tokens::Role;
 use hyper::StatusCode;
@@ -94,38 +94,51 @@ pub async fn edit(site: &Arc<Site>, role: Role, file: &str) -> Answer {
     }
 }
 
-/// Saves a scenario that is right. What is wrong stays in the editor: the folder has scenarios alone, and no programs for a profile.
+/// Saves a scenario from the editor. What is wrong stays there.
 pub async fn save(site: &Arc<Site>, role: Role, written: &Fields) -> Answer {
-    // A browser writes the ends of lines as HTTP has them.
-    let text = written.get("text").replace("\r\n", "\n");
-    // The fingerprint of what the file held when it was shown; none for a new file.
-    let before = Some(written.get("before").to_owned()).filter(|before| !before.is_empty());
-    let Some(name) = FileName::parse(written.get("name")) else {
-        let problem =
-            not_saved("a name has letters, digits, dots, hyphens and underscores, and ends in .yaml");
-        let draft = Draft { name: written.get("name").to_owned(), text, before, problem: Some(problem) };
-        return shown(site, role, StatusCode::BAD_REQUEST, draft).await;
-    };
+    match saved(site, written.get("name"), written).await {
+        Ok(name) => answer::redirect(&format!("/scenarios/edit/{name}")),
+        Err(Refused { status: StatusCode::INTERNAL_SERVER_ERROR, why }) => {
+            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not saved.", &sentence(&why))
+        }
+        Err(Refused { status, why }) => {
+            let (name, text, before) = (written.get("name").to_owned(), text_of(written), before_of(written));
+            shown(site, role, status, Draft { name, text, before, problem: Some(not_saved(&why)) }).await
+        }
+    }
+}
+
+/// Saves a scenario that is right, and no other: the folder has scenarios alone, and no programs for a profile.
+pub async fn saved(site: &Arc<Site>, name: &str, written: &Fields) -> Result<FileName, Refused> {
+    let refused = |status, why: &str| Refused { status, why: why.to_owned() };
+    let name = FileName::parse(name).ok_or_else(|| {
+        let why = "a name has letters, digits, dots, hyphens and underscores, and ends in .yaml";
+        refused(StatusCode::BAD_REQUEST, why)
+    })?;
     let own = Arc::clone(site);
-    let (file, content, known) = (name.clone(), text.clone(), before.clone());
-    let saved = site.permits.work(move || match check(&own, (file.as_str(), &content), false, Look::Text) {
+    let (file, text, before) = (name.clone(), text_of(written), before_of(written));
+    let saved = site.permits.work(move || match check(&own, (file.as_str(), &text), false, Look::Text) {
         Checked::Wrong(_) => Some("a scenario is saved when it has no errors".to_owned()),
         Checked::Right(prospect) => match &prospect.refusal {
             Some(refusal) => Some(refusal.clone()),
-            None => own.folder.save(&file, &content, known.as_deref()).err().map(|error| error.to_string()),
+            None => own.folder.save(&file, &text, before.as_deref()).err().map(|error| error.to_string()),
         },
     });
     match saved.await {
-        Ok(None) => answer::redirect(&format!("/scenarios/edit/{name}")),
-        Ok(Some(problem)) => {
-            let status = StatusCode::UNPROCESSABLE_ENTITY;
-            let draft = Draft { name: name.to_string(), text, before, problem: Some(not_saved(&problem)) };
-            shown(site, role, status, draft).await
-        }
-        Err(_) => {
-            error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The scenario was not saved.", "Try again.")
-        }
+        Ok(None) => Ok(name),
+        Ok(Some(why)) => Err(refused(StatusCode::UNPROCESSABLE_ENTITY, &why)),
+        Err(_) => Err(refused(StatusCode::INTERNAL_SERVER_ERROR, "try again")),
     }
+}
+
+/// The text of a form: a browser writes the ends of lines as HTTP has them.
+fn text_of(written: &Fields) -> String {
+    written.get("text").replace("\r\n", "\n")
+}
+
+/// The fingerprint of what the file held when it was shown; `None` for a new file.
+fn before_of(written: &Fields) -> Option<String> {
+    Some(written.get("before").to_owned()).filter(|before| !before.is_empty())
 }
 
 fn not_saved(why: &str) -> String {

@@ -37,9 +37,13 @@ pub fn not_found(what: &str) -> Answer {
 
 /// The run store cannot be read, or has no such run.
 pub fn of_store(error: &StoreError) -> Answer {
-    let status = match error {
+    of(status_of(error), "The run store cannot be read.", &error.to_string())
+}
+
+/// The status of an answer where the run store did not do what was asked.
+pub fn status_of(error: &StoreError) -> StatusCode {
+    match error {
         StoreError::NoRun { .. } | StoreError::NoRuns { .. } => StatusCode::NOT_FOUND,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    of(status, "The run store cannot be read.", &error.to_string())
+    }
 }

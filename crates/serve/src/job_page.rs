@@ -3,7 +3,8 @@
 use crate::answer::{self, Answer, HTML};
 use crate::error_page;
 use crate::headers;
-use crate::jobs::{Job, JobId, StopError};
+use crate::jobs::{Job, JobId, Kind, StopError};
+use crate::live_chart;
 use crate::page::{Place, chip, moment, page};
 use crate::queue::{removal, sentence};
 use crate::site::Site;
@@ -47,18 +48,21 @@ async fn read(site: &Arc<Site>, job: &str) -> Result<Job, Answer> {
 /// Answers with what a run does now.
 pub async fn job(site: &Arc<Site>, role: Role, job: &str) -> Answer {
     match read(site, job).await {
-        Ok(job) => page(site, &format!("Run of {}", job.scenario), Place::Runs, role, &body(&job, role)),
+        Ok(job) => {
+            let title = capitalised(&format!("{} of {}", job.kind.word(), job.named()));
+            page(site, &title, Place::Runs, role, &body(&job, role))
+        }
         Err(refused) => refused,
     }
 }
 
-/// Answers with the report of a sweep, as a document that reaches nothing else.
+/// Answers with the report of a sweep or a comparison, as a document that reaches nothing else.
 pub async fn report(site: &Arc<Site>, job: &str) -> Answer {
     let Some(id) = JobId::parse(job) else { return error_page::not_found(NO_JOB) };
     let own = Arc::clone(site);
     match site.permits.work(move || own.jobs.report(&id)).await {
         Ok(Some(text)) => headers::sandbox(answer::text(HTML, text)),
-        Ok(None) => error_page::not_found("The sweep has no report."),
+        Ok(None) => error_page::not_found("There is no report."),
         Err(_) => error_page::of(StatusCode::INTERNAL_SERVER_ERROR, "The report was not read.", "Try again."),
     }
 }
@@ -79,20 +83,31 @@ fn body(job: &Job, role: Role) -> Markup {
     let events = format!("/jobs/{}/events", job.id);
     html! {
         p.eyebrow {
-            span.scenario { (job.scenario) } @if job.quick { " in its quick form" }
+            span.scenario { (job.named()) } @if job.quick { " in its quick form" }
             @if job.waits.is_some() { " asked for " } @else { " started " } (moment(&job.started))
-            @if job.is_sweep { ", a sweep of " (job.turns) @if job.turns == 1 { " turn" } @else { " turns" } }
+            @if job.kind != Kind::Run {
+                ", a " (job.kind.word()) " of " (job.turns) @if job.turns == 1 { " turn" } @else { " turns" }
+            }
         }
         @if job.waits.is_some() && role == Role::Operator { (removal(job)) }
         @if job.goes_on && role == Role::Operator {
             form.stop action={ "/jobs/" (job.id) "/stop" } method="post" {
-                button { "Stop the run" }
+                button { "Stop the " (job.kind.word()) }
                 span.note { "What was measured is kept. Stopping it again ends it at once." }
             }
         }
         // The script fills this again and again; nothing in it can have the focus.
         div.live data-events=[(!job.is_over()).then_some(events)] { (shown(job)) }
+        div.live-chart { (chart(job)) }
         p.lost role="status" {}
+    }
+}
+
+/// How a run has gone so far; nothing of one that is over, whose result shows more.
+pub fn chart(job: &Job) -> Markup {
+    match (&job.now, job.goes_on) {
+        (Some(now), true) => live_chart::chart(&now.past),
+        _ => Markup::default(),
     }
 }
 
@@ -108,6 +123,7 @@ pub fn shown(job: &Job) -> Markup {
             p { (count(ready as f64)) " of " (count(wanted as f64)) " clients are connected." }
         }
         @for warning in &now.warnings { p.host-check { (warning) } }
+        @for problem in &job.untold { p.host-check { "Its end was not taken by a " (problem) } }
         (ledger(now))
         (components(now))
         (ended(now))
@@ -126,7 +142,7 @@ fn headline(job: &Job, now: &Now) -> Markup {
         } @else if job.not_started.is_some() {
             "The run was not started"
         } @else if !job.goes_on {
-            @if job.is_sweep { "The sweep has ended" } @else { "The run has ended" }
+            "The " (job.kind.word()) " has ended"
             @if job.has_report { ": " a href={ "/jobs/" (job.id) "/report" } { "its result" } }
             @else if !now.run.is_empty() { ": " a href={ "/runs/" (now.run) } { "its result" } }
             @else if let Some(code) = job.exit { " without a result (exit code " (code) ")" }
@@ -158,6 +174,7 @@ fn of_level(level: &LevelNow) -> Markup {
         dl.tiles {
             (tile("", "Offered", &per_second(level.offered)))
             (tile("", "Achieved", &per_second(level.rate)))
+            (tile("", &format!("{name}, mean"), &time(level.mean)))
             (tile("", &format!("{name}, median"), &time(level.p50)))
             (tile("", &format!("{name}, p99"), &time(level.p99)))
             (tile(if level.errors > 0 { "bad" } else { "" }, "Errors", &count(level.errors as f64)))
@@ -249,10 +266,10 @@ mod tests {
     fn job(goes_on: bool, now: Option<Now>) -> Job {
         Job {
             id: JobId::parse("0123456789abcdef").unwrap(),
-            scenario: "a.yaml".into(),
+            scenarios: vec!["a.yaml".into()],
             quick: false,
             turns: 1,
-            is_sweep: false,
+            kind: Kind::Run,
             has_report: false,
             waits: None,
             not_started: None,
@@ -260,6 +277,7 @@ mod tests {
             goes_on,
             now,
             exit: Some(104),
+            untold: Vec::new(),
             output: "error: <b>\n".into(),
         }
     }
@@ -316,7 +334,7 @@ mod tests {
         let now = Now { run: "3vk1a81x".into(), ..Now::default() };
         let ended = shown(&job(false, Some(now))).into_string();
         assert!(ended.contains("href=\"/runs/3vk1a81x\""), "{ended}");
-        let sweep = Job { is_sweep: true, has_report: true, ..job(false, None) };
+        let sweep = Job { kind: Kind::Sweep, has_report: true, ..job(false, None) };
         let swept = shown(&sweep).into_string();
         assert!(swept.contains("The sweep has ended") && swept.contains("/report\""), "{swept}");
         let begun = shown(&job(true, None)).into_string();

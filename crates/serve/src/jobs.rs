@@ -7,9 +7,10 @@
 //! | `job.json` | the server | the scenario, and the process with its boot, number and begin |
 //! | `claimed` | the server that takes it out of the queue | nothing; only one server makes it |
 //! | `now.json` | the run | what it does now (`run --now`) |
-//! | `report.html` | a sweep | its report |
+//! | `report.html` | a sweep or a comparison | its report |
 //! | `output.txt` | the run | what it prints |
 //! | `exit` | the server that started it | its exit code, if that server lived so long |
+//! | `told` | the server | which webhooks did not take that it has ended, and why |
 
 use crate::folder::FileName;
 use crate::tokens::random;
@@ -38,6 +39,7 @@ const REPORT: &str = "report.html";
 const NOW: &str = "now.json";
 const OUTPUT: &str = "output.txt";
 const EXIT: &str = "exit";
+const TOLD: &str = "told";
 /// Jobs that are kept; what they measured is in the run store.
 const MOST_KEPT: usize = 100;
 /// Jobs that wait at once.
@@ -46,7 +48,7 @@ const MOST_WAITING: usize = 20;
 const REMOVED: &str = "it was removed from the queue";
 /// Bytes of a file that are read.
 const MOST_READ: u64 = 4 << 20;
-/// Bytes of a sweep's report.
+/// Bytes of the report of a sweep or a comparison.
 const MOST_OF_REPORT: u64 = 32 << 20;
 /// Bytes of the end of what a run has printed that are shown.
 const SHOWN_OUTPUT: u64 = 8 * 1024;
@@ -73,20 +75,44 @@ impl fmt::Display for JobId {
     }
 }
 
+/// What a job does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// It runs a scenario.
+    #[default]
+    Run,
+    /// It runs each combination of what varies in a scenario.
+    Sweep,
+    /// It runs scenarios in turns, and compares them.
+    Comparison,
+}
+
+impl Kind {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Run => "run",
+            Kind::Sweep => "sweep",
+            Kind::Comparison => "comparison",
+        }
+    }
+}
+
 /// A run that was asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Its id.
     pub id: JobId,
-    /// The file of its scenario.
-    pub scenario: String,
-    /// Whether it is the scenario's quick form.
+    /// The files of its scenarios: several where it compares them.
+    pub scenarios: Vec<String>,
+    /// Whether these are run in their quick form.
     pub quick: bool,
-    /// How often each combination is run, where it is a sweep.
+    /// How often each combination of a sweep is run, or each scenario of a comparison.
     pub turns: u32,
-    /// Whether it was started as a sweep.
-    pub is_sweep: bool,
-    /// Whether its sweep has a report.
+    /// What it is. That a run is a sweep is known when it is started.
+    pub kind: Kind,
+    /// Whether it has a report of its own.
     pub has_report: bool,
     /// When it was asked for, and once it is started, when that was; RFC 3339.
     pub started: String,
@@ -100,11 +126,18 @@ pub struct Job {
     pub now: Option<Now>,
     /// Its exit code, where that is known.
     pub exit: Option<i32>,
+    /// Which webhooks did not take that it has ended, and why.
+    pub untold: Vec<String>,
     /// The end of what it has printed.
     pub output: String,
 }
 
 impl Job {
+    /// The files of its scenarios, for people.
+    pub fn named(&self) -> String {
+        self.scenarios.join(", ")
+    }
+
     /// Whether nothing will change any more.
     pub fn is_over(&self) -> bool {
         !self.goes_on && self.waits.is_none()
@@ -123,13 +156,13 @@ pub struct AtWork {
 /// What is kept of a job.
 #[derive(Clone, Serialize, Deserialize)]
 struct Kept {
-    scenario: String,
+    scenarios: Vec<String>,
     #[serde(default)]
     quick: bool,
     #[serde(default)]
     turns: u32,
     #[serde(default)]
-    is_sweep: bool,
+    kind: Kind,
     started: String,
     process: Option<String>,
     /// Whether it was not yet taken out of the queue.
@@ -137,16 +170,19 @@ struct Kept {
     waits: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     not_started: Option<String>,
+    /// Whether its end is told to webhooks.
+    #[serde(default)]
+    tells: bool,
 }
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish<'a> {
-    /// The file of a scenario.
-    pub scenario: &'a FileName,
-    /// Whether it is its quick form.
+    /// The files of scenarios: one to be run, or several to be compared.
+    pub scenarios: &'a [FileName],
+    /// Whether these are run in their quick form.
     pub quick: bool,
-    /// How often each combination is run, where it is a sweep.
+    /// How often each combination of a sweep is run, or each scenario of a comparison.
     pub turns: u32,
 }
 
@@ -155,8 +191,8 @@ pub struct Wish<'a> {
 pub struct Permit {
     /// The environment variables that it has, and no others.
     pub variables: Vec<(OsString, OsString)>,
-    /// Whether it is a sweep.
-    pub is_sweep: bool,
+    /// As what.
+    pub kind: Kind,
 }
 
 /// Why a run was not entered into the queue.
@@ -190,6 +226,8 @@ pub struct Jobs {
     folder: PathBuf,
     /// The name of the lock of this host, which runs inherit.
     pub lock: String,
+    /// Whether there are webhooks that are told when one has ended.
+    pub tells: bool,
     /// Held while the queue changes.
     queue: Mutex<()>,
     /// Whether one may wait; without one, nobody looks for it.
@@ -208,6 +246,7 @@ impl Jobs {
             scenarios,
             folder: private.join(FOLDER),
             lock,
+            tells: false,
             queue: Mutex::default(),
             may_wait: AtomicBool::new(true),
             ended: Mutex::default(),
@@ -227,14 +266,15 @@ impl Jobs {
         let id = JobId::fresh()?;
         DirBuilder::new().mode(0o700).recursive(true).create(self.place(&id))?;
         let kept = Kept {
-            scenario: wish.scenario.to_string(),
+            scenarios: wish.scenarios.iter().map(FileName::to_string).collect(),
             quick: wish.quick,
             turns: wish.turns,
-            is_sweep: false,
+            kind: if wish.scenarios.len() > 1 { Kind::Comparison } else { Kind::Run },
             started: Timestamp::now().to_string(),
             process: None,
             waits: true,
             not_started: None,
+            tells: self.tells,
         };
         write(&self.place(&id).join(JOB), &kept)?;
         self.may_wait.store(true, Ordering::Release);
@@ -310,25 +350,28 @@ impl Jobs {
     fn start(&self, job: &Job, permit: Permit) -> io::Result<()> {
         let place = self.place(&job.id);
         let mut kept = Kept {
-            scenario: job.scenario.clone(),
+            scenarios: job.scenarios.clone(),
             quick: job.quick,
             turns: job.turns,
-            is_sweep: permit.is_sweep,
+            kind: permit.kind,
             started: Timestamp::now().to_string(),
             process: None,
             waits: false,
             not_started: None,
+            tells: self.kept(&job.id).is_some_and(|kept| kept.tells),
         };
         write(&place.join(JOB), &kept)?;
         let output = private(&place.join(OUTPUT))?;
         let mut command = Command::new(&self.program);
-        match permit.is_sweep {
-            true => {
-                command.args(["sweep", &job.scenario, "--repeat", &job.turns.max(1).to_string(), "--report"]);
-                command.arg(place.join(REPORT))
+        let turns = job.turns.max(1).to_string();
+        match permit.kind {
+            Kind::Run => command.arg("run").args(&job.scenarios).arg("--no-report"),
+            Kind::Sweep => command.arg("sweep").args(&job.scenarios).args(["--repeat", &turns, "--report"]),
+            Kind::Comparison => {
+                command.arg("compare").args(&job.scenarios).args(["--repeat", &turns, "--html"])
             }
-            false => command.args(["run", &job.scenario, "--no-report"]),
         };
+        command.args((permit.kind != Kind::Run).then(|| place.join(REPORT)));
         command
             .args(["--exclusive", "--detach", "--store"])
             .arg(&self.store)
@@ -373,7 +416,7 @@ impl Jobs {
         }
     }
 
-    /// The report of a sweep; `None` where there is none.
+    /// The report of a sweep or a comparison; `None` where there is none.
     pub fn report(&self, id: &JobId) -> Option<String> {
         let mut text = String::new();
         let file = File::open(self.place(id).join(REPORT)).ok()?;
@@ -407,6 +450,21 @@ impl Jobs {
         at_work
     }
 
+    /// Those that are over, and whose end is still to be told to webhooks.
+    pub fn to_be_told(&self) -> Vec<Job> {
+        let is_untold =
+            |id: &JobId| !self.place(id).join(TOLD).exists() && self.kept(id).is_some_and(|kept| kept.tells);
+        let untold = self.ids().into_iter().filter(is_untold);
+        untold.filter_map(|id| self.job(&id)).filter(Job::is_over).collect()
+    }
+
+    /// The end of a job was told, or some webhooks will not be told: why.
+    pub fn was_told(&self, id: &JobId, problems: &[String]) {
+        // Where it cannot be kept, it is told again.
+        let text = serde_json::to_vec(problems).unwrap_or_default();
+        let _ = private(&self.place(id).join(TOLD)).and_then(|mut file| file.write_all(&text));
+    }
+
     /// The job of a run of the store, where the page started it.
     pub fn of_run(&self, run: &str) -> Option<Job> {
         let is_of_run = |job: &Job| job.now.as_ref().is_some_and(|now| now.run == run);
@@ -421,17 +479,18 @@ impl Jobs {
         let exit = fs::read_to_string(place.join(EXIT)).ok().and_then(|code| code.trim().parse().ok());
         Some(Job {
             id: id.clone(),
-            scenario: kept.scenario,
+            scenarios: kept.scenarios,
             quick: kept.quick,
             turns: kept.turns,
-            is_sweep: kept.is_sweep,
-            has_report: kept.is_sweep && place.join(REPORT).exists(),
+            kind: kept.kind,
+            has_report: kept.kind != Kind::Run && place.join(REPORT).exists(),
             started: kept.started,
             waits: (kept.waits && !place.join(CLAIMED).exists()).then_some(0),
             not_started: kept.not_started,
             goes_on,
             now: read(&place.join(NOW)),
             exit,
+            untold: read(&place.join(TOLD)).unwrap_or_default(),
             output: end_of(&place.join(OUTPUT)).unwrap_or_default(),
         })
     }
@@ -534,16 +593,21 @@ mod tests {
     }
 
     fn enqueue(jobs: &Jobs) -> JobId {
-        jobs.enqueue(Wish { scenario: &FileName::parse("a.yaml").unwrap(), quick: true, turns: 2 }).unwrap()
+        enqueue_all(jobs, &["a.yaml"])
+    }
+
+    fn enqueue_all(jobs: &Jobs, names: &[&str]) -> JobId {
+        let scenarios: Vec<FileName> = names.iter().map(|name| FileName::parse(name).unwrap()).collect();
+        jobs.enqueue(Wish { scenarios: &scenarios, quick: true, turns: 2 }).unwrap()
     }
 
     fn advance(jobs: &Jobs) {
-        advance_as(jobs, false);
+        advance_as(jobs, Kind::Run);
     }
 
-    fn advance_as(jobs: &Jobs, is_sweep: bool) {
+    fn advance_as(jobs: &Jobs, kind: Kind) {
         let variables = vec![("PATH".into(), std::env::var_os("PATH").unwrap())];
-        jobs.start_next(|_| Ok(Permit { variables, is_sweep }));
+        jobs.start_next(|_| Ok(Permit { variables, kind }));
     }
 
     #[test]
@@ -571,7 +635,7 @@ mod tests {
         let AtWork { going_on, waiting } = again.at_work();
         let ([found], [waits]) = (&going_on[..], &waiting[..]) else { panic!("{going_on:?} {waiting:?}") };
         assert_eq!((&waits.id, waits.quick), (&next, true));
-        assert_eq!((&found.id, found.scenario.as_str(), found.exit), (&id, "a.yaml", None));
+        assert_eq!((&found.id, found.named().as_str(), found.exit), (&id, "a.yaml", None));
         assert!(
             found.output.contains("run a.yaml --no-report --exclusive --detach --store"),
             "{}",
@@ -620,23 +684,43 @@ mod tests {
         let (_folder, jobs) = jobs("echo \"$@\"\nprintf '<p>swept</p>' > \"$6\"");
         let id = enqueue(&jobs);
         assert_eq!(jobs.report(&id), None);
-        advance_as(&jobs, true);
+        advance_as(&jobs, Kind::Sweep);
         await_that(|| jobs.job(&id).unwrap().exit.is_some());
         let job = jobs.job(&id).unwrap();
         let report = jobs.place(&id).join(REPORT);
         let asked =
             format!("sweep a.yaml --repeat 2 --report {} --exclusive --detach --store", report.display());
         assert!(job.output.starts_with(&asked) && job.output.contains("--quick"), "{}", job.output);
-        assert!(job.is_sweep && job.has_report, "{job:?}");
+        assert!(job.kind == Kind::Sweep && job.has_report, "{job:?}");
         assert_eq!(jobs.report(&id).unwrap(), "<p>swept</p>");
+    }
+
+    #[test]
+    fn scenarios_that_are_compared_are_run_in_turns() {
+        let (_folder, jobs) = jobs("echo \"$@\"\nprintf '<p>compared</p>' > \"$7\"");
+        let id = enqueue_all(&jobs, &["a.yaml", "b.yml"]);
+        advance_as(&jobs, Kind::Comparison);
+        await_that(|| jobs.job(&id).unwrap().exit.is_some());
+        let job = jobs.job(&id).unwrap();
+        let report = jobs.place(&id).join(REPORT);
+        let asked = format!(
+            "compare a.yaml b.yml --repeat 2 --html {} --exclusive --detach --store",
+            report.display()
+        );
+        assert!(job.output.starts_with(&asked) && job.output.contains("--quick"), "{}", job.output);
+        assert_eq!(
+            (job.kind, job.named().as_str(), job.has_report),
+            (Kind::Comparison, "a.yaml, b.yml", true)
+        );
+        assert_eq!(jobs.report(&id).unwrap(), "<p>compared</p>");
     }
 
     #[test]
     fn the_queue_keeps_its_order_and_one_can_leave_it() {
         let (folder, jobs) = jobs("true");
         let ids: Vec<JobId> = (0..MOST_WAITING).map(|_| enqueue(&jobs)).collect();
-        let full =
-            jobs.enqueue(Wish { scenario: &FileName::parse("a.yaml").unwrap(), quick: false, turns: 1 });
+        let scenarios = [FileName::parse("a.yaml").unwrap()];
+        let full = jobs.enqueue(Wish { scenarios: &scenarios, quick: false, turns: 1 });
         assert!(matches!(full, Err(QueueError::Full)), "{full:?}");
         let waiting = |jobs: &Jobs| jobs.at_work().waiting.into_iter().map(|job| job.id).collect::<Vec<_>>();
         assert_eq!(waiting(&jobs), ids);
@@ -647,7 +731,7 @@ mod tests {
         let removed = jobs.job(&ids[0]).unwrap();
         assert!(removed.is_over() && removed.not_started.as_deref() == Some(REMOVED), "{removed:?}");
         // One that may not be started any more leaves the queue and says why.
-        jobs.start_next(|job| Err(format!("{} is wrong", job.scenario)));
+        jobs.start_next(|job| Err(format!("{} is wrong", job.named())));
         assert_eq!(jobs.job(&ids[1]).unwrap().not_started.as_deref(), Some("a.yaml is wrong"));
         assert_eq!(waiting(&jobs), ids[2..]);
         // A second server does not start what the first one has taken.
@@ -666,14 +750,15 @@ mod tests {
         write(
             &place.join(JOB),
             &Kept {
-                scenario: "a.yaml".into(),
+                scenarios: vec!["a.yaml".into()],
                 quick: false,
                 turns: 1,
-                is_sweep: false,
+                kind: Kind::Run,
                 started: String::new(),
                 process: Some(other),
                 waits: false,
                 not_started: None,
+                tells: false,
             },
         )
         .unwrap();

@@ -29,6 +29,7 @@ mod history_page;
 mod job_page;
 mod jobs;
 mod library;
+mod live_chart;
 mod page;
 mod permits;
 mod profile_choices;
@@ -42,6 +43,7 @@ mod tests;
 mod tokens;
 mod variables;
 mod watching;
+mod webhooks;
 
 pub use site::{Options, ServeError};
 
@@ -92,6 +94,7 @@ pub fn serve(options: Options, stop: &AtomicBool, ready: impl FnOnce(&Entrances)
         tokio::select! {
             () = connections.serve() => {}
             () = queue::keep(&site) => {}
+            () = webhooks::keep(&site) => {}
             () = stopped(stop) => {}
         }
         Ok::<(), ServeError>(())

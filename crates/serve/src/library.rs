@@ -5,6 +5,7 @@ use crate::error_page;
 use crate::examples::{Example, examples};
 use crate::folder::ScenarioFile;
 use crate::page::{Place, page};
+use crate::queue::{MOST_COMPARED, MOST_TURNS};
 use crate::site::Site;
 use crate::tokens::Role;
 use hyper::StatusCode;
@@ -12,6 +13,9 @@ use maud::{Markup, html};
 use plimsoll_scenario::profile::Profile;
 use plimsoll_scenario::{profile as embedded, profiles as all_profiles};
 use std::sync::Arc;
+
+/// How often each scenario of a comparison is run, if nothing else is said: two runs hardly ever show a difference.
+const USUAL_TURNS: u32 = 5;
 
 /// Answers with the scenarios of the folder and the examples.
 pub async fn scenarios(site: &Arc<Site>, role: Role) -> Answer {
@@ -38,16 +42,10 @@ fn of_scenarios(place: &str, files: &[ScenarioFile], examples: &[Example], role:
         section {
             h2 { "In " code { (place) } }
             @if files.is_empty() { p.empty { "No scenario yet. Begin with one of the examples below." } }
-            dl.choices {
-                @for file in files {
-                    div {
-                        dt {
-                            @if is_operator { a href={ "/scenarios/edit/" (file.name) } { (file.name) } }
-                            @else { (file.name) }
-                        }
-                        dd { (file.about) }
-                    }
-                }
+            @if is_operator && files.len() > 1 {
+                form action="/jobs" method="post" { (list(files, role)) (comparison()) }
+            } @else {
+                (list(files, role))
             }
             @if is_operator { p { a href="/scenarios/new" { "Write a new scenario" } } }
         }
@@ -64,6 +62,41 @@ fn of_scenarios(place: &str, files: &[ScenarioFile], examples: &[Example], role:
                     }
                 }
             }
+        }
+    }
+}
+
+/// The scenarios of the folder. Who may start a comparison chooses its scenarios among them.
+fn list(files: &[ScenarioFile], role: Role) -> Markup {
+    let is_operator = role == Role::Operator;
+    html! {
+        dl.choices {
+            @for file in files {
+                div {
+                    dt {
+                        @if is_operator {
+                            @if files.len() > 1 {
+                                input type="checkbox" name="scenario" value=(file.name) aria-label={ "Compare " (file.name) };
+                                " "
+                            }
+                            a href={ "/scenarios/edit/" (file.name) } { (file.name) }
+                        } @else { (file.name) }
+                    }
+                    dd { (file.about) }
+                }
+            }
+        }
+    }
+}
+
+/// The button that compares the scenarios that are chosen.
+fn comparison() -> Markup {
+    html! {
+        p.start {
+            button { "Compare the chosen scenarios" }
+            label { "Each is run" input name="turns" type="number" min="1" max=(MOST_TURNS) value=(USUAL_TURNS); "times" }
+            label { input type="checkbox" name="quick" value="true"; "in its quick form" }
+            span.note { "From 2 to " (MOST_COMPARED) " scenarios, in turns." }
         }
     }
 }

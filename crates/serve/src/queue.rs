@@ -6,7 +6,7 @@ use crate::checking::{Checked, Look, check};
 use crate::error_page;
 use crate::fields::Fields;
 use crate::folder::FileName;
-use crate::jobs::{AtWork, Job, JobId, Permit, QueueError, StopError, Wish};
+use crate::jobs::{AtWork, Job, JobId, Kind, Permit, QueueError, StopError, Wish};
 use crate::page::{Place, moment, page};
 use crate::site::Site;
 use crate::tokens::Role;
@@ -20,8 +20,10 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_secs(1);
 /// How often deleted runs are looked for: every ten minutes.
 const LOOKS_BETWEEN_PURGES: u64 = 600;
-/// How often each combination of a sweep is run at most.
+/// How often each combination of a sweep is run at most, or each scenario of a comparison.
 pub const MOST_TURNS: u32 = 20;
+/// Scenarios that are compared at most.
+pub const MOST_COMPARED: usize = 10;
 const NOT_STARTED: &str = "The run was not started.";
 
 /// Starts what waits, one after the other, and purges what was deleted while nothing goes on, for ever.
@@ -45,8 +47,9 @@ pub async fn keep(site: &Arc<Site>) {
 fn advance(site: &Site) {
     site.jobs.start_next(|job| {
         let name =
-            FileName::parse(&job.scenario).ok_or_else(|| format!("{} is no scenario", job.scenario))?;
-        permitted(site, &name, job.quick).map_err(|refused| refused.why)
+            |text: &String| FileName::parse(text).ok_or_else(|| format!("{text} is the name of no scenario"));
+        let names: Vec<FileName> = job.scenarios.iter().map(name).collect::<Result<_, String>>()?;
+        permitted(site, &names, job.quick).map_err(|refused| refused.why)
     });
 }
 
@@ -58,8 +61,27 @@ pub struct Refused {
     pub why: String,
 }
 
-/// How a run may be started.
-fn permitted(site: &Site, name: &FileName, quick: bool) -> Result<Permit, Refused> {
+/// How scenarios may be started: one by itself, or several to be compared.
+fn permitted(site: &Site, names: &[FileName], quick: bool) -> Result<Permit, Refused> {
+    let varies: Vec<bool> =
+        names.iter().map(|name| may_start(site, name, quick)).collect::<Result<_, Refused>>()?;
+    let kind = match varies.as_slice() {
+        [false] => Kind::Run,
+        [true] => Kind::Sweep,
+        _ => Kind::Comparison,
+    };
+    let one = names.iter().zip(&varies).find(|(_, varies)| **varies && kind == Kind::Comparison);
+    if let Some((name, _)) = one {
+        let why = format!(
+            "{name} has a `matrix`: start it by itself, as a sweep, or compare scenarios without one"
+        );
+        return Err(Refused { status: StatusCode::UNPROCESSABLE_ENTITY, why });
+    }
+    Ok(Permit { variables: site.variables.of_runs(), kind })
+}
+
+/// Whether something varies in a scenario that may be started.
+fn may_start(site: &Site, name: &FileName, quick: bool) -> Result<bool, Refused> {
     let text = site
         .folder
         .read(name)
@@ -70,16 +92,16 @@ fn permitted(site: &Site, name: &FileName, quick: bool) -> Result<Permit, Refuse
             Err(Refused { status: StatusCode::UNPROCESSABLE_ENTITY, why: first })
         }
         Checked::Right(prospect) => {
-            let is_sweep = prospect.is_sweep();
+            let varies = prospect.is_sweep();
             match prospect.refusal {
                 Some(why) => Err(Refused { status: StatusCode::FORBIDDEN, why }),
-                None => Ok(Permit { variables: site.variables.of_runs(), is_sweep }),
+                None => Ok(varies),
             }
         }
     }
 }
 
-/// Enters the run of a scenario of the folder, and starts it at once where nothing else measures.
+/// Enters the run of a scenario of the folder, or a comparison of several, and starts it at once where nothing else measures.
 pub async fn enter(site: &Arc<Site>, asked: &Fields) -> Answer {
     match entered(site, asked).await {
         Ok(id) => answer::redirect(&format!("/jobs/{id}")),
@@ -90,9 +112,17 @@ pub async fn enter(site: &Arc<Site>, asked: &Fields) -> Answer {
 /// The job of a run that was entered.
 pub async fn entered(site: &Arc<Site>, asked: &Fields) -> Result<JobId, Refused> {
     let refused = |status, why: String| Refused { status, why };
-    let name = FileName::parse(asked.get("scenario")).ok_or_else(|| {
+    let names: Option<Vec<FileName>> = asked.all("scenario").map(FileName::parse).collect();
+    let names = names.filter(|names| !names.is_empty()).ok_or_else(|| {
         refused(StatusCode::BAD_REQUEST, "there is no such scenario: choose one of the list".to_owned())
     })?;
+    let mut different = names.clone();
+    different.sort();
+    different.dedup();
+    if different.len() != names.len() || names.len() > MOST_COMPARED {
+        let why = format!("from 2 to {MOST_COMPARED} different scenarios are compared");
+        return Err(refused(StatusCode::BAD_REQUEST, why));
+    }
     let quick = asked.get("quick") == "true";
     let turns = match asked.get("turns") {
         "" => Some(1),
@@ -103,8 +133,8 @@ pub async fn entered(site: &Arc<Site>, asked: &Fields) -> Result<JobId, Refused>
     })?;
     let own = Arc::clone(site);
     let entered = site.permits.work(move || {
-        permitted(&own, &name, quick)?;
-        let id = own.jobs.enqueue(Wish { scenario: &name, quick, turns }).map_err(|error| Refused {
+        permitted(&own, &names, quick)?;
+        let id = own.jobs.enqueue(Wish { scenarios: &names, quick, turns }).map_err(|error| Refused {
             status: match error {
                 QueueError::Full => StatusCode::CONFLICT,
                 QueueError::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -173,14 +203,14 @@ fn body(at_work: &AtWork, role: Role) -> Markup {
 }
 
 fn named(job: &Job) -> String {
-    if job.quick { format!("{}, quick form", job.scenario) } else { job.scenario.clone() }
+    if job.quick { format!("{}, quick form", job.named()) } else { job.named() }
 }
 
 /// The button that takes a run out of the queue.
 pub fn removal(job: &Job) -> Markup {
     html! {
         form.stop action={ "/jobs/" (job.id) "/remove" } method="post" {
-            button aria-label={ "Remove " (job.scenario) " from the queue" } { "Remove from the queue" }
+            button aria-label={ "Remove " (job.named()) " from the queue" } { "Remove from the queue" }
         }
     }
 }
@@ -190,7 +220,7 @@ pub fn notice(at_work: &AtWork) -> Markup {
     let waiting = at_work.waiting.len();
     html! {
         @for job in &at_work.going_on {
-            p.going-on { a href={ "/jobs/" (job.id) } { "A run of " (job.scenario) " goes on: watch it" } }
+            p.going-on { a href={ "/jobs/" (job.id) } { "A " (job.kind.word()) " of " (job.named()) " goes on: watch it" } }
         }
         @if waiting > 0 {
             p.going-on {
@@ -208,10 +238,10 @@ mod tests {
     fn job(scenario: &str, waits: Option<usize>) -> Job {
         Job {
             id: JobId::parse("0123456789abcdef").unwrap(),
-            scenario: scenario.into(),
+            scenarios: vec![scenario.into()],
             quick: waits.is_some(),
             turns: 1,
-            is_sweep: false,
+            kind: Kind::Run,
             has_report: false,
             started: "2026-11-30T11:00:00Z".into(),
             waits,
@@ -219,6 +249,7 @@ mod tests {
             goes_on: waits.is_none(),
             now: None,
             exit: None,
+            untold: Vec::new(),
             output: String::new(),
         }
     }

@@ -85,7 +85,7 @@ async fn read(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields) -> An
         ["jobs", job] => job_page::job(site, role, job).await,
         ["jobs", job, "report"] => job_page::report(site, job).await,
         ["jobs", job, "events"] => job_page::events(site, job).await,
-        ["api", path @ ..] => api::read(site, path, query).await,
+        ["api", path @ ..] => api::read(site, role, path, query).await,
         ["assets", name] => assets::asset(name),
         _ => error_page::not_found("There is no such page."),
     }

@@ -7,8 +7,9 @@ use crate::gate::{Hosts, PATIENCE};
 use crate::jobs::Jobs;
 use crate::permits::Permits;
 use crate::tokens::Tokens;
-use crate::variables::Variables;
+use crate::variables::{Variables, WEBHOOK_SECRET};
 use crate::watching::Watching;
+use crate::webhooks::Webhooks;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ pub struct Options {
     pub allow_commands: bool,
     /// Environment variables that scenarios may name as secrets, beside those that begin with `PLIMSOLL_`.
     pub variables: Vec<String>,
+    /// Addresses that are told when a run of the page has ended.
+    pub webhooks: Vec<String>,
 }
 
 /// Why there is no page.
@@ -93,6 +96,7 @@ pub(crate) struct Site {
     pub watching: Watching,
     pub variables: Variables,
     pub allow_commands: bool,
+    pub webhooks: Webhooks,
     pub permits: Permits,
     /// How long a request may take until it is answered.
     pub patience: Duration,
@@ -108,7 +112,10 @@ impl Site {
             Tokens::kept_in(&private).map_err(|cause| ServeError::Tokens { path: private.clone(), cause })?;
         let store = std::path::absolute(&options.store).map_err(refused)?;
         let variables = Variables::new(options.variables);
-        let jobs = Jobs::new(options.program, store.clone(), folder.root().to_owned(), &private);
+        let secret = std::env::var(WEBHOOK_SECRET).ok().filter(|secret| !secret.is_empty());
+        let webhooks = Webhooks::new(options.webhooks, secret);
+        let mut jobs = Jobs::new(options.program, store.clone(), folder.root().to_owned(), &private);
+        jobs.tells = webhooks.are_any();
         Ok(Site {
             hosts: Hosts::new(listens, options.names),
             tokens,
@@ -118,6 +125,7 @@ impl Site {
             watching: Watching::default(),
             variables,
             allow_commands: options.allow_commands,
+            webhooks,
             permits: Permits::default(),
             patience: PATIENCE,
         })

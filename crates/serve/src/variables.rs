@@ -5,6 +5,8 @@ use std::ffi::OsString;
 
 /// What variables of ours begin with.
 const OURS: &str = "PLIMSOLL_";
+/// What signs the messages of webhooks. No scenario may name it, and no run has it.
+pub const WEBHOOK_SECRET: &str = "PLIMSOLL_WEBHOOK_SECRET";
 /// What programs need that a platform's components are, and that engines of containers are found by.
 const PASSED_ON: [&str; 13] = [
     "PATH",
@@ -50,7 +52,7 @@ impl Variables {
     }
 
     fn may_be_named(&self, name: &str) -> bool {
-        name.starts_with(OURS) || self.named.iter().any(|named| named == name)
+        name != WEBHOOK_SECRET && (name.starts_with(OURS) || self.named.iter().any(|named| named == name))
     }
 }
 
@@ -62,8 +64,12 @@ mod tests {
     fn only_named_variables_are_secrets_and_runs_have_what_programs_need() {
         let none = Variables::new(Vec::new());
         assert_eq!(none.get("PATH"), None, "a scenario cannot send it");
-        for (name, passes) in [("PATH", true), ("PLIMSOLL_PASSWORD", true), ("AWS_SECRET_ACCESS_KEY", false)]
-        {
+        for (name, passes) in [
+            ("PATH", true),
+            ("PLIMSOLL_PASSWORD", true),
+            (WEBHOOK_SECRET, false),
+            ("AWS_SECRET_ACCESS_KEY", false),
+        ] {
             assert_eq!(none.passes_on(name), passes, "{name}");
         }
         let named = Variables::new(vec!["PATH".into(), "BROKER_PASSWORD".into()]);

@@ -2,11 +2,12 @@
 //! run itself knows nothing of it. A page that comes late, or again, gets what holds now.
 
 use crate::answer::{self, Answer};
-use crate::job_page::shown;
+use crate::job_page::{chart, shown};
 use crate::jobs::{Job, JobId};
 use crate::site::Site;
 use bytes::Bytes;
 use futures_util::stream::unfold;
+use maud::Markup;
 use plimsoll_report::plain;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +27,8 @@ const AGAIN: &str = "retry: 1000\n\n";
 #[derive(Clone)]
 struct View {
     markup: Arc<str>,
+    /// It changes less often than the figures.
+    chart: Arc<str>,
     is_over: bool,
 }
 
@@ -35,11 +38,12 @@ pub struct Watching {
     followed: Mutex<HashMap<JobId, Sender<View>>>,
 }
 
-/// Answers with the events of a run (server-sent events, HTML Living Standard 9.2): each has what is to be shown, and the last one says that
-/// it is over.
+/// Answers with the events of a run (server-sent events, HTML Living Standard 9.2): each has figures or a chart to be shown, and the last one
+/// says that the run is over.
 pub fn events(site: &Arc<Site>, job: &Job, permit: OwnedSemaphorePermit) -> Answer {
     let news = follow(site, job);
-    let stream = unfold((Next::Begin, news, permit), |(next, mut news, permit)| async move {
+    let seen: Arc<str> = Arc::default();
+    let stream = unfold((Next::Begin, news, seen, permit), |(next, mut news, mut seen, permit)| async move {
         let text = match next {
             Next::Begin => {
                 news.mark_changed();
@@ -52,16 +56,20 @@ pub fn events(site: &Arc<Site>, job: &Job, permit: OwnedSemaphorePermit) -> Answ
                 Ok(Err(_)) => return None,
                 Ok(Ok(())) => {
                     let view = news.borrow_and_update().clone();
-                    let text = event("now", &view.markup);
+                    let mut text = event("now", &view.markup);
+                    if view.chart != seen {
+                        text += &event("chart", &view.chart);
+                        seen = view.chart;
+                    }
                     if view.is_over {
                         let last = text + &event("over", "");
-                        return Some((Ok(Bytes::from(last)), (Next::End, news, permit)));
+                        return Some((Ok(Bytes::from(last)), (Next::End, news, seen, permit)));
                     }
                     text
                 }
             },
         };
-        Some((Ok(Bytes::from(text)), (Next::News, news, permit)))
+        Some((Ok(Bytes::from(text)), (Next::News, news, seen, permit)))
     });
     answer::stream("text/event-stream", stream)
 }
@@ -93,7 +101,8 @@ fn follow(site: &Arc<Site>, job: &Job) -> Receiver<View> {
 }
 
 fn view(job: &Job) -> View {
-    View { markup: plain::page(shown(job).into_string()).into(), is_over: job.is_over() }
+    let plain = |markup: Markup| plain::page(markup.into_string()).into();
+    View { markup: plain(shown(job)), chart: plain(chart(job)), is_over: job.is_over() }
 }
 
 /// Reads what a job says again and again, as long as it goes on and somebody looks.

@@ -34,12 +34,16 @@ function run(elements, more, activeElement = null) {
   }
   EventSource.CLOSED = 2;
   const live = new Element({ dataset: { events: "/jobs/1/events" } });
+  const chart = new Element();
   const lost = new Element();
   let reloads = 0;
   const location = { reload: () => { reloads += 1; } };
-  const timers = run({ "[data-events]": live, ".lost": lost }, { EventSource, location });
+  const timers = run({ "[data-events]": live, ".live-chart": chart, ".lost": lost }, { EventSource, location });
   assert.equal(opened[0].address, "/jobs/1/events");
   opened[0].listeners.now({ data: "<h1>Level 1</h1>" });
+  assert.equal(live.innerHTML, "<h1>Level 1</h1>");
+  opened[0].listeners.chart({ data: "<svg></svg>" });
+  assert.equal(chart.innerHTML, "<svg></svg>");
   assert.equal(live.innerHTML, "<h1>Level 1</h1>");
   opened[0].listeners.error();
   assert.match(lost.textContent, /tries again/);

@@ -24,12 +24,12 @@ use plimsoll_workers::frame::{Body, Frame, LinkFrame, ProcessId};
 use plimsoll_workers::gathered_parts::GatheredParts;
 use plimsoll_workers::link::Link;
 use plimsoll_workers::message::{Message, Prepared};
-use plimsoll_workers::post::{Arrival, Post, Server};
+use plimsoll_workers::post::{Arrival, Post, PostError, Server};
 use plimsoll_workers::receipts::Receipts;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// Bytes that may wait for the coordinator.
@@ -117,39 +117,70 @@ impl Total {
 }
 
 /// Has so many workers, each with so many load threads, until all of them had a run.
-fn simulate(
-    url: &str,
-    (workers, threads): (usize, u32),
-    messages: Messages,
-) -> Result<String, plimsoll_workers::post::PostError> {
+fn simulate(url: &str, (workers, threads): (usize, u32), messages: Messages) -> Result<String, PostError> {
     let server = Server { url: url.to_owned(), ..Server::default() };
     let (arrive, arrivals) = channel();
-    let mut all = Vec::with_capacity(workers);
-    for place in 0..workers {
-        let process = ProcessId((u64::from(std::process::id()) << 32) | place as u64);
-        let arrive = arrive.clone();
-        // The loop may have ended.
-        let deliver = move |arrival| drop(arrive.send((place, arrival)));
-        let post = Post::join(&server, process, false, deliver)?;
-        all.push(Simulated::new(place, (process, threads), post, messages));
-    }
+    let (join, joined) = channel();
+    let carrier = std::thread::spawn(move || carry(workers, &server, arrive, join));
+    let posts: Result<Vec<Post>, PostError> = joined.iter().collect();
+    let simulated = |(place, post)| Simulated::new(place, threads, post, messages);
+    let mut all: Vec<Simulated> = posts?.into_iter().enumerate().map(simulated).collect();
     eprintln!("{workers} workers are there");
-    Ok(run(&mut all, &arrivals))
+    let told = run(&mut all, &arrivals);
+    drop(all);
+    let _ = carrier.join();
+    Ok(told)
 }
 
+/// Connects so many workers, and carries for all of them in this thread until their posts are dropped: threads of their own would take
+/// most of a processor to wake each other.
+fn carry(
+    workers: usize,
+    server: &Server,
+    arrive: Sender<(usize, Arrival)>,
+    join: Sender<Result<Post, PostError>>,
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return drop(join.send(Err(error.into()))),
+    };
+    let connecting = async move {
+        for place in 0..workers {
+            let process = ProcessId((u64::from(std::process::id()) << 32) | place as u64);
+            let arrive = arrive.clone();
+            // The loop may have ended.
+            let deliver = move |arrival| drop(arrive.send((place, arrival)));
+            let joined = Post::connect(server.clone(), process, false, deliver).await;
+            let joined = joined.map(|(post, carrying)| {
+                tokio::task::spawn_local(carrying);
+                post
+            });
+            if join.send(joined).is_err() {
+                break;
+            }
+        }
+    };
+    let all = tokio::task::LocalSet::new();
+    runtime.block_on(async {
+        all.run_until(connecting).await;
+        all.await;
+    });
+}
+
+/// Looks at all workers in turns, and takes what came for them only then, since each waking has its cost.
 fn run(all: &mut [Simulated], arrivals: &Receiver<(usize, Arrival)>) -> String {
     let mut next_turn = monotonic();
     while !all.iter().all(|worker| worker.has_ended) {
-        let patience = Duration::from_nanos((next_turn - monotonic()).0.max(0) as u64);
-        if let Ok((place, Arrival::Frame(frame, _))) = arrivals.recv_timeout(patience)
-            && let Some(worker) = all.get_mut(place)
-        {
-            worker.frame(frame);
+        for (place, arrival) in arrivals.try_iter() {
+            if let Arrival::Frame(frame, _) = arrival
+                && let Some(worker) = all.get_mut(place)
+            {
+                worker.frame(frame);
+            }
         }
-        if monotonic() >= next_turn {
-            next_turn = monotonic() + TURN;
-            all.iter_mut().for_each(Simulated::turn);
-        }
+        all.iter_mut().for_each(Simulated::turn);
+        next_turn = (next_turn + TURN).max(monotonic());
+        std::thread::sleep(Duration::from_nanos((next_turn - monotonic()).0.max(0) as u64));
     }
     // What was said last is to arrive.
     std::thread::sleep(Duration::from_secs(1));
@@ -212,10 +243,12 @@ struct Shard {
 }
 
 impl Simulated {
-    fn new(place: usize, (process, threads): (ProcessId, u32), post: Post, messages: Messages) -> Simulated {
+    fn new(place: usize, threads: u32, post: Post, messages: Messages) -> Simulated {
         // Its clock is not known, so it counts as another one than the coordinator's.
-        let announcement =
-            Announcement { processors: threads, ..Announcement::of(process, &format!("simulated-{place}")) };
+        let announcement = Announcement {
+            processors: threads,
+            ..Announcement::of(post.own(), &format!("simulated-{place}"))
+        };
         // They do not speak all at once.
         let next_announcement = monotonic() + Nanos(place as i64 * 7_919_000 % ANNOUNCING.0);
         Simulated {
@@ -241,7 +274,6 @@ impl Simulated {
         if let Some(message) = self.taken(from, frame) {
             self.answer(message);
         }
-        self.send();
     }
 
     /// The message that is whole with that frame.

@@ -3,7 +3,7 @@
 use crate::bytes::{Malformed, Reader};
 
 /// Version of the frames and of what is in them. A frame of another version is not read.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// What every frame begins with.
 const MAGIC: [u8; 2] = *b"PW";
 /// Kinds of frames.

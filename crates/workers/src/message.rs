@@ -362,20 +362,21 @@ fn put<T: Serialize>(out: &mut Vec<u8>, kind: u8, value: &T) {
 }
 
 /// Bytes of a delivery.
-const DELIVERY: usize = 24;
+const DELIVERY: usize = 26;
 
 fn put_delivery(out: &mut Vec<u8>, delivery: &Delivery) {
-    let Delivery { device, sequence, subscriber, at, content } = *delivery;
+    let Delivery { device, sequence, subscriber, at, content, partition } = *delivery;
     for number in [device, sequence, subscriber, content] {
         out.extend(number.to_le_bytes());
     }
     out.extend(at.0.to_le_bytes());
+    out.extend(partition.to_le_bytes());
 }
 
 fn delivery(reader: &mut Reader<'_>) -> Result<Delivery, Malformed> {
     let (device, sequence, subscriber, content) =
         (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
-    Ok(Delivery { device, sequence, subscriber, content, at: Nanos(reader.i64()?) })
+    Ok(Delivery { device, sequence, subscriber, content, at: Nanos(reader.i64()?), partition: reader.u16()? })
 }
 
 fn put_clients(out: &mut Vec<u8>, &Clients { kind, share, from, to }: &Clients) {
@@ -722,7 +723,10 @@ mod tests {
         };
         let listens = SocketAddr::from(([192, 0, 2, 1], 1883));
         let deliveries =
-            vec![Delivery { device: 1, sequence: 2, subscriber: 3, at: Nanos(-4), content: 5 }; 100];
+            vec![
+                Delivery { device: 1, sequence: 2, subscriber: 3, at: Nanos(-4), content: 5, partition: 6 };
+                100
+            ];
         let mut all = vec![
             Message::Prepare(Box::new(prepare)),
             Message::Prepared(Err("no room".into())),

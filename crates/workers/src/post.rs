@@ -1,4 +1,4 @@
-//! Carries frames and announcements through a NATS server, in a thread of its own.
+//! Carries frames and announcements through a NATS server, outside the load threads.
 
 use crate::announcement::Announcement;
 use crate::frame::{Body, Frame, ProcessId};
@@ -10,7 +10,7 @@ use plimsoll_codec::credentials::hide_credentials;
 use plimsoll_load::clock::{monotonic, wall_ahead};
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -107,7 +107,7 @@ pub struct Post {
 }
 
 impl Post {
-    /// Connects, and hands over what comes from then on. Announcements are heard where they are wanted.
+    /// Connects, and hands over what comes from then on, in a thread of its own. Announcements are heard where they are wanted.
     ///
     /// # Errors
     /// [`PostError`].
@@ -117,16 +117,46 @@ impl Post {
         hears_announcements: bool,
         deliver: impl Fn(Arrival) + Send + 'static,
     ) -> Result<Post, PostError> {
-        let (outgoing, queue) = unbounded_channel();
         let (told, ready) = sync_channel(1);
-        let of = Carrier { server: server.clone(), own, hears_announcements, deliver: Box::new(deliver) };
-        let thread = std::thread::Builder::new().name("nats".into()).spawn(move || of.run(queue, &told))?;
-        let refused = |reason: String| PostError::Server { server: server.shown(), reason };
-        match ready.recv() {
-            Ok(Ok(())) => Ok(Post { own, outgoing: Some(outgoing), thread: Some(thread) }),
-            Ok(Err(reason)) => Err(refused(reason)),
-            Err(_) => Err(refused("its thread ended unexpectedly; this is a defect of plimsoll".into())),
-        }
+        let of = server.clone();
+        let carry = move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime.block_on(async {
+                match Post::connect(of, own, hears_announcements, deliver).await {
+                    Ok((post, carrying)) => {
+                        let _ = told.send(Ok(post));
+                        carrying.await;
+                    }
+                    Err(error) => drop(told.send(Err(error))),
+                }
+            }),
+            Err(error) => drop(told.send(Err(error.into()))),
+        };
+        let thread = std::thread::Builder::new().name("nats".into()).spawn(carry)?;
+        let mut post = ready.recv().unwrap_or_else(|_| {
+            let reason = "its thread ended unexpectedly; this is a defect of plimsoll".to_owned();
+            Err(PostError::Server { server: server.shown(), reason })
+        })?;
+        post.thread = Some(thread);
+        Ok(post)
+    }
+
+    /// The same for a thread that the caller has: it drives what comes with the post until that is dropped. So a thread may carry for
+    /// many.
+    ///
+    /// # Errors
+    /// [`PostError::Server`].
+    pub async fn connect(
+        server: Server,
+        own: ProcessId,
+        hears_announcements: bool,
+        deliver: impl Fn(Arrival) + 'static,
+    ) -> Result<(Post, impl Future<Output = ()>), PostError> {
+        let carrier = Carrier { server, own, hears_announcements, deliver: Box::new(deliver) };
+        let refused = |reason| PostError::Server { server: carrier.server.shown(), reason };
+        let connection = carrier.join().await.map_err(refused)?;
+        let (outgoing, queue) = unbounded_channel();
+        let post = Post { own, outgoing: Some(outgoing), thread: None };
+        Ok((post, carrier.carry(connection, queue)))
     }
 
     /// This process.
@@ -165,25 +195,19 @@ struct Carrier {
     server: Server,
     own: ProcessId,
     hears_announcements: bool,
-    deliver: Box<dyn Fn(Arrival) + Send>,
+    deliver: Box<dyn Fn(Arrival)>,
+}
+
+/// A connection to the server, and what comes over it.
+struct Connection {
+    client: Client,
+    inbox: Subscriber,
+    announcements: Option<Subscriber>,
 }
 
 impl Carrier {
-    fn run(self, queue: UnboundedReceiver<Outgoing>, told: &SyncSender<Result<(), String>>) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        match runtime {
-            Ok(runtime) => runtime.block_on(self.carry(queue, told)),
-            Err(error) => drop(told.send(Err(error.to_string()))),
-        }
-    }
-
-    async fn carry(self, mut queue: UnboundedReceiver<Outgoing>, told: &SyncSender<Result<(), String>>) {
-        let joined = self.join().await;
-        let (client, mut inbox, mut announcements) = match joined {
-            Ok(joined) => joined,
-            Err(reason) => return drop(told.send(Err(reason))),
-        };
-        let _ = told.send(Ok(()));
+    async fn carry(self, connection: Connection, mut queue: UnboundedReceiver<Outgoing>) {
+        let Connection { client, mut inbox, mut announcements } = connection;
         loop {
             tokio::select! {
                 outgoing = queue.recv() => match outgoing {
@@ -202,7 +226,7 @@ impl Carrier {
         let _ = tokio::time::timeout(Duration::from_secs(1), client.flush()).await;
     }
 
-    async fn join(&self) -> Result<(Client, Subscriber, Option<Subscriber>), String> {
+    async fn join(&self) -> Result<Connection, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
         let client = self.options()?.connect(&self.server.url).await.map_err(|error| text(&error))?;
         let most = client.server_info().max_payload;
@@ -217,7 +241,7 @@ impl Carrier {
             false => None,
         };
         client.flush().await.map_err(|error| text(&error))?;
-        Ok((client, inbox, announcements))
+        Ok(Connection { client, inbox, announcements })
     }
 
     fn options(&self) -> Result<ConnectOptions, String> {

@@ -207,7 +207,8 @@ impl Worker {
                     let (device, sequence) = (u32::from(level), truth.next);
                     truth.next += 1;
                     truth.received.entry((level, to)).or_default().insert(sequence);
-                    let delivery = Delivery { device, sequence, subscriber: 0, at: now, content: 1 };
+                    let delivery =
+                        Delivery { device, sequence, subscriber: 0, at: now, content: 1, partition: 0 };
                     self.outbox.entry(to).or_default().push(delivery);
                 }
             }

@@ -24,6 +24,10 @@ public final class MoquetteBroker {
     settings.setProperty("data_path", arguments[0]);
     // The default is 8 KiB.
     settings.setProperty("netty.mqtt.message_size", "1100000");
+    // What waits for a thread of sessions; the default is 1,024, and what is beyond that is dropped.
+    settings.setProperty("session_queue_size", "1048576");
+    // Connections that wait to be accepted; the default is 128.
+    settings.setProperty("netty.so_backlog", "4096");
     // Acknowledgements leave at once.
     settings.setProperty("immediate_buffer_flush", "true");
     if (arguments.length > 2) {

@@ -1,5 +1,7 @@
 //! `plimsoll compare`: runs side by side, or scenarios run in turns and then compared.
 
+use super::detach_options::DetachOptions;
+use super::live_options::LiveOptions;
 use super::load_options::LoadOptions;
 use super::outputs;
 use super::run::options;
@@ -13,7 +15,8 @@ use plimsoll_model::record::RunRecord;
 use plimsoll_report::compare as render;
 use plimsoll_report::html::compare as page;
 use plimsoll_runner::comparison::{Candidate, TurnError, TurnEvents, comparison, run_in_turns};
-use plimsoll_runner::{Outcome, Progress};
+use plimsoll_runner::live::Followed;
+use plimsoll_runner::{Options, Outcome, Progress};
 use plimsoll_store::RunReader;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +41,9 @@ pub struct Compare {
     /// Sets any key of every scenario, as in --set load.hold=10s (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Set the keys under `quick` of every scenario, for short runs
+    #[arg(long)]
+    quick: bool,
     /// Write the comparison as JSON
     #[arg(long, value_name = "FILE", value_parser = file())]
     json: Option<PathBuf>,
@@ -47,6 +53,10 @@ pub struct Compare {
     /// Write it as Markdown
     #[arg(long, value_name = "FILE.md", value_parser = file())]
     markdown: Option<PathBuf>,
+    #[command(flatten)]
+    live: LiveOptions,
+    #[command(flatten)]
+    detach: DetachOptions,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -54,10 +64,11 @@ pub struct Compare {
 
 impl Compare {
     pub fn perform(self) -> Result<u8, Failure> {
+        let _lock = self.detach.begin()?;
         let mut read: Vec<PathBuf> = Vec::new();
         let mut candidates = Vec::new();
         for file in self.what.iter().filter(|what| is_file(what)) {
-            let options = LoadOptions::brief(file.clone(), self.set.clone(), None, None);
+            let options = LoadOptions::brief(file.clone(), self.set.clone(), None, None).quickly(self.quick);
             options.plan()?;
             candidates.push(Candidate { name: file.clone(), scenario: options.matrix()? });
             read.extend(options.files_read());
@@ -66,6 +77,7 @@ impl Compare {
             ("--json", self.json.as_deref()),
             ("--html", self.html.as_deref()),
             ("--markdown", self.markdown.as_deref()),
+            ("--now", self.live.file()),
         ];
         outputs::check(Some(&self.store.store), &read, &outputs)?;
         let comparison = comparison(&self.records(&candidates)?);
@@ -87,8 +99,13 @@ impl Compare {
         let named = self.what.iter().filter(|what| !is_file(what));
         let mut ids: Vec<String> = named.cloned().collect();
         if !candidates.is_empty() {
-            let events = &mut ToldTurns { progress: TerminalProgress::new(self.quiet), quiet: self.quiet };
-            ids.extend(run_in_turns(candidates, self.repeat, &options(&self.store)?, events)?);
+            let watched = self.live.begin()?;
+            let progress = watched.follow(TerminalProgress::new(self.quiet));
+            let options = Options { live: watched.live(), ..options(&self.store)? };
+            let events = &mut ToldTurns { progress, quiet: self.quiet };
+            let ran = run_in_turns(candidates, self.repeat, &options, events);
+            watched.finish();
+            ids.extend(ran?);
         }
         let reader = RunReader::open(&self.store.store)?;
         ids.iter().map(|id| Ok(reader.run(id)?)).collect()
@@ -97,7 +114,7 @@ impl Compare {
 
 /// Tells of the runs of scenario files.
 struct ToldTurns {
-    progress: TerminalProgress,
+    progress: Followed<TerminalProgress>,
     quiet: bool,
 }
 

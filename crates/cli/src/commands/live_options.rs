@@ -28,7 +28,7 @@ pub struct LiveOptions {
 
 const HEADING: &str = "Metrics while the run goes on";
 
-fn url(text: &str) -> Result<String, String> {
+pub(super) fn url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     match rest {
         Some(rest) if !rest.is_empty() && !rest.starts_with('/') => Ok(text.to_owned()),

@@ -162,6 +162,11 @@ impl LoadOptions {
         LoadOptions { what, set, devices, rate, ..LoadOptions::default() }
     }
 
+    /// The same with the keys under `quick` set, where that is wanted.
+    pub fn quickly(self, quick: bool) -> LoadOptions {
+        LoadOptions { quick, ..self }
+    }
+
     /// The same for a probe, which chooses load and devices by itself and needs somebody who receives.
     pub fn to_probe(&self) -> LoadOptions {
         let mut small = self.clone();

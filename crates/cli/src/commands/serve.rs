@@ -1,5 +1,6 @@
 //! `plimsoll serve`: the web page.
 
+use super::live_options::url;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -47,6 +48,10 @@ pub struct Serve {
     /// begin with PLIMSOLL_ (repeatable)
     #[arg(long = "variable", value_name = "NAME")]
     variables: Vec<String>,
+    /// An address that gets a POST when a run of the page has ended (repeatable). With the
+    /// environment variable PLIMSOLL_WEBHOOK_SECRET, X-Plimsoll-Signature signs it
+    #[arg(long = "webhook", value_name = "URL", value_parser = url)]
+    webhooks: Vec<String>,
 }
 
 impl Serve {
@@ -64,6 +69,7 @@ impl Serve {
             program,
             allow_commands: self.allow_commands,
             variables: self.variables,
+            webhooks: self.webhooks,
         };
         plimsoll_serve::serve(options, &stop, |entrances| say(&announced(&folder, entrances)))?;
         Ok(exit_code::MET)

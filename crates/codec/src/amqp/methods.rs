@@ -148,6 +148,14 @@ pub fn encode_close(out: &mut Vec<u8>) {
     });
 }
 
+/// Appends the answer to a `connection.close`, or to a `channel.close` where there is a channel.
+pub fn encode_close_ok(channel: Option<u16>, out: &mut Vec<u8>) {
+    match channel {
+        Some(channel) => encode(channel, (20, 41), out, |_| {}),
+        None => encode(0, (10, 51), out, |_| {}),
+    }
+}
+
 /// Appends `channel.open`.
 pub fn encode_channel_open(channel: u16, out: &mut Vec<u8>) {
     encode(channel, (20, 10), out, |out| append_short(b"", out));

@@ -15,8 +15,8 @@ pub use groups::{
 };
 pub use login::{authenticated, mechanisms, sasl_handshake, sasl_plain};
 pub use requests::{
-    Acks, Cluster, Fetched, Node, Offset, Partition, Position, Produced, cluster, create_topic,
-    created_topic, delete_topic, fetch, fetched, init_producer, latest_offsets, metadata, offsets, produce,
+    Acks, Cluster, End, Fetched, Node, Offset, Partition, Position, Produced, ask_offsets, cluster,
+    create_topic, created_topic, delete_topic, fetch, fetched, init_producer, metadata, offsets, produce,
     produce_record, produced, produced_record, producer,
 };
 

@@ -340,8 +340,17 @@ pub fn fetched(body: &[u8]) -> Result<Vec<Fetched<'_>>, Malformed> {
     Ok(all)
 }
 
-/// Appends a question about the offsets behind the newest records of partitions.
-pub fn latest_offsets(topic: &str, partitions: &[i32], correlation: i32, out: &mut Vec<u8>) {
+/// An end of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The offset of its oldest record.
+    Oldest = -2,
+    /// The offset behind its newest record.
+    Newest = -1,
+}
+
+/// Appends a question about an end of partitions.
+pub fn ask_offsets(topic: &str, (partitions, end): (&[i32], End), correlation: i32, out: &mut Vec<u8>) {
     request(LIST_OFFSETS, correlation, out, |out| {
         out.extend((-1_i32).to_be_bytes());
         fields::count(1, out);
@@ -349,23 +358,23 @@ pub fn latest_offsets(topic: &str, partitions: &[i32], correlation: i32, out: &m
         fields::count(partitions.len(), out);
         for partition in partitions {
             out.extend(partition.to_be_bytes());
-            out.extend((-1_i64).to_be_bytes());
+            out.extend((end as i64).to_be_bytes());
         }
     });
 }
 
-/// The end of a partition.
+/// Where an end of a partition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
     /// Its number.
     pub partition: i32,
     /// What went wrong.
     pub error: i16,
-    /// The offset behind its newest record.
+    /// The offset.
     pub offset: i64,
 }
 
-/// Reads the answer to [`latest_offsets`].
+/// Reads the answer to [`ask_offsets`].
 ///
 /// # Errors
 /// [`Malformed`].

@@ -71,7 +71,15 @@ impl Driver for NullDriver {
         let marker = Some(Marker { run: self.run_tag, device, sequence });
         for subscriber in 0..self.subscribers {
             let lag = Some(Nanos::ZERO);
-            let received = Event::Received { subscriber, marker, at, lag, retained: false, content: CONTENT };
+            let received = Event::Received {
+                subscriber,
+                marker,
+                at,
+                lag,
+                retained: false,
+                content: CONTENT,
+                partition: 0,
+            };
             self.happens(at, received);
         }
         self.happens(at, Event::Acknowledged { device, sequence, at });

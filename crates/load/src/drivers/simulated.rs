@@ -70,7 +70,15 @@ impl SimulatedDriver {
             Happening::Received(subscriber, device, sequence) => {
                 self.traffic.received += u64::from(packet);
                 let marker = Some(Marker { run: self.run_tag, device, sequence });
-                Event::Received { subscriber, marker, at, lag: Some(lag), retained: false, content }
+                Event::Received {
+                    subscriber,
+                    marker,
+                    at,
+                    lag: Some(lag),
+                    retained: false,
+                    content,
+                    partition: 0,
+                }
             }
             Happening::Answered(device) => {
                 let through = self.last.get(device as usize).copied().flatten()?;

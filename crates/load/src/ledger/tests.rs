@@ -45,8 +45,12 @@ impl Bench {
     }
 
     fn receive_at(&mut self, at: i64, sequence: u32, subscriber: u32) {
+        self.receive_in(0, at, sequence, subscriber);
+    }
+
+    fn receive_in(&mut self, partition: u16, at: i64, sequence: u32, subscriber: u32) {
         let at = Nanos(at);
-        let delivery = Delivery { device: 0, sequence, subscriber, at, content: 10 };
+        let delivery = Delivery { device: 0, sequence, subscriber, at, content: 10, partition };
         self.ledger.received(&mut self.recorder, TIMELINE.slot(at), delivery);
     }
 
@@ -183,6 +187,21 @@ fn a_swapped_pair_is_one_reordering_and_a_duplicate_is_none() {
     bench.receive(first, 0);
     let counts = bench.counts();
     assert_eq!((counts.delivered, counts.reordered, counts.duplicated), (2, 1, 1));
+}
+
+#[test]
+fn order_is_that_of_a_partition() {
+    let mut bench = Bench::new(1);
+    let sent: Vec<u32> = (0..4).map(|at| bench.send(at)).collect();
+    for (partition, place) in [(0, 1), (3, 0), (3, 3), (3, 2)] {
+        bench.receive_in(partition, 600, sent[place], 0);
+    }
+    let counts = bench.counts();
+    assert_eq!(
+        (counts.delivered, counts.reordered),
+        (4, 1),
+        "the last one alone, behind another one of its partition"
+    );
 }
 
 #[test]

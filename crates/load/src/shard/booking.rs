@@ -120,7 +120,7 @@ impl<D: Driver> Shard<D> {
     /// Books what belongs to no message of a level. Acknowledgements that come after their level was closed change nothing.
     fn book_anywhere(&mut self, event: Event, now: SampleSlot) {
         match event {
-            Event::Received { subscriber, marker, at, lag, retained, content } => {
+            Event::Received { subscriber, marker, at, lag, retained, content, partition } => {
                 if let Some(lag) = lag {
                     self.recorder.time(now, Metric::ReceiverLag, lag);
                 }
@@ -131,7 +131,7 @@ impl<D: Driver> Shard<D> {
                     Some(_) if retained => self.recorder.counts(now).retained += 1,
                     Some(marker) => {
                         let (device, sequence) = (marker.device, marker.sequence);
-                        self.deliver(Delivery { device, sequence, subscriber, at, content }, now);
+                        self.deliver(Delivery { device, sequence, subscriber, at, content, partition }, now);
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! What a run does now, in one small value: what a page shows of it before its result is there.
 
 use super::State;
+use super::past::Moment;
 use crate::preflight::HostCheck;
 use crate::{Progress, SoFar};
 use plimsoll_analysis::level::LevelSummary;
@@ -37,6 +38,8 @@ pub struct Now {
     pub components: Vec<ComponentNow>,
     /// What of this host may spoil or limit the run.
     pub warnings: Vec<String>,
+    /// What it did before, at equal distances of time.
+    pub past: Vec<Moment>,
 }
 
 /// The level that goes on.
@@ -57,8 +60,10 @@ pub struct LevelNow {
     pub planned: f64,
     /// Operations per second that came to their end, over the last seconds.
     pub rate: Option<f64>,
-    /// The time whose quantiles follow, by its name in the summary.
+    /// The time whose mean and quantiles follow, by its name in the summary.
     pub time: String,
+    /// Its mean.
+    pub mean: Option<f64>,
     /// Its median.
     pub p50: Option<f64>,
     /// Its 99 % quantile.
@@ -199,7 +204,8 @@ impl<P: Progress> Progress for Followed<P> {
         self.note(|now| {
             let Some(level) = &mut now.level else { return };
             (level.elapsed, level.planned) = (elapsed, planned);
-            (level.p50, level.p99) = (seconds(so_far.p50), seconds(so_far.p99));
+            (level.mean, level.p50, level.p99) =
+                (seconds(so_far.mean), seconds(so_far.p50), seconds(so_far.p99));
             (level.rate, level.errors) = (so_far.rate, so_far.errors);
             (level.sends_in_time, level.reads_in_time) = (so_far.sends_in_time, so_far.reads_in_time);
         });

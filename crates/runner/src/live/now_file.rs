@@ -3,6 +3,7 @@
 
 use super::Live;
 use super::now::{Board, Now};
+use super::past::Past;
 use plimsoll_observe::process::own_identity;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the file is written: who looks every quarter of a second sees what is less than a second old.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -35,9 +36,11 @@ impl NowFile {
         let board = Arc::new(Board::default());
         let process = own_identity();
         let (path, shown) = (path.to_owned(), Arc::clone(&board));
-        let told = move |is_over: bool| {
+        let (mut past, began) = (Past::default(), Instant::now());
+        let mut told = move |is_over: bool| {
             let mut now = Now { process: process.clone(), is_over, ..shown.now() };
             live.add_to(&mut now);
+            past.add_to(&mut now, began.elapsed().as_secs_f64());
             now
         };
         write(&path, &told(false))?;

@@ -500,8 +500,9 @@ fn read(link: &mut Link, follows: &Receiver<Follow>, teller: &Teller) -> Result<
 fn latest(link: &mut Link, topic: &str) -> Result<Result<i64, i16>, End> {
     let patience = Patience::new();
     loop {
-        let body =
-            link.ask(&|correlation, out| kafka::latest_offsets(topic, &[PARTITION], correlation, out))?;
+        let body = link.ask(&|correlation, out| {
+            kafka::ask_offsets(topic, (&[PARTITION], kafka::End::Newest), correlation, out)
+        })?;
         let found = understood(kafka::offsets(&body).and_then(|all| all.first().copied().ok_or(Malformed)))?;
         match found.error {
             error::NONE => return Ok(Ok(found.offset)),

@@ -1,13 +1,14 @@
 //! Runs of the configurations that a plan predicts: the stored scenario of its first run, with more replicas or larger quotas.
 
 use super::Times;
-use crate::commands::bundle::{key_and_value, places};
+use crate::commands::bundle::places;
 use crate::commands::load_options::read_named;
 use crate::commands::run::{KEPT, options};
 use crate::commands::stored::StoreOption;
 use crate::commands::sweep::ToldSweep;
 use crate::failure::Failure;
 use plimsoll_model::record::RunRecord;
+use plimsoll_runner::bundle::key_and_value;
 use plimsoll_runner::sweep::Sweeping;
 use plimsoll_scenario::plan::Plan;
 use plimsoll_scenario::{Environment, Matrix, Override, SourceFile, matrix};

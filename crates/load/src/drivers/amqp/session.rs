@@ -62,6 +62,8 @@ pub struct Session {
     /// The delivery whose content is coming.
     coming: Option<Coming>,
     content: Vec<u8>,
+    /// What the platform has closed and awaits an answer to: a channel, or the connection.
+    to_answer: Option<Option<u16>>,
 }
 
 /// A content of which something is still to come.
@@ -102,6 +104,7 @@ impl Session {
             flight: Flight::default(),
             coming: None,
             content: Vec::new(),
+            to_answer: None,
         }
     }
 
@@ -130,7 +133,10 @@ impl Session {
 
     fn method(&mut self, method: Method<'_>, out: &mut Vec<u8>) -> Result<Happened<'_>, Failure> {
         match (self.phase, method) {
-            (_, Method::Close(of_channel, code, reason)) => Err(self.closed(of_channel, code, reason)),
+            (_, Method::Close(of_channel, code, reason)) => {
+                self.to_answer = Some(of_channel.then_some(CHANNEL));
+                Err(self.closed(of_channel, code, reason))
+            }
             (Phase::Starting, Method::Start(mechanisms)) => {
                 if !mechanisms.split(|byte| *byte == b' ').any(|mechanism| mechanism == b"PLAIN") {
                     let reason = "the platform takes no user name with a password (SASL PLAIN)";
@@ -325,6 +331,7 @@ impl messaging::Session for Session {
         self.phase = Phase::Starting;
         self.may_send = true;
         self.is_blocked = false;
+        self.to_answer = None;
         self.coming = None;
         self.content.clear();
         self.flight.begin(1);
@@ -353,7 +360,7 @@ impl messaging::Session for Session {
 
     fn may_publish(&self) -> bool {
         let AmqpPlan { confirms, in_flight, .. } = self.settings.amqp;
-        self.may_send && (!confirms || self.flight.has_room(in_flight))
+        self.may_send && self.to_answer.is_none() && (!confirms || self.flight.has_room(in_flight))
     }
 
     fn held_back(&self) -> Option<&'static str> {
@@ -398,6 +405,13 @@ impl messaging::Session for Session {
 
     fn goodbye(&mut self, _: bool, out: &mut Vec<u8>) {
         methods::encode_close(out);
+    }
+
+    /// Who is told that all is closed answers that (AMQP 0-9-1, 1.4.2.9 and 1.5.2.5).
+    fn last_words(&mut self, out: &mut Vec<u8>) {
+        if let Some(channel) = self.to_answer {
+            methods::encode_close_ok(channel, out);
+        }
     }
 
     fn awaited(&self) -> &'static str {

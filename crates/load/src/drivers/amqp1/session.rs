@@ -31,6 +31,8 @@ const SHORTEST_KEEP_ALIVE: Nanos = Nanos::from_millis(500);
 const MESSAGE_OVERHEAD: usize = 32;
 /// Messages of which it is remembered how many frames they took: more than wait for the kernel.
 const REMEMBERED: usize = 8192;
+/// For so many there is room in a session that has nothing to send.
+const ROOM: usize = 64;
 /// The number of protocol headers.
 const SASL_PROTOCOL: u8 = 3;
 /// The answers to who a client is: it is let in, or there is no such user with that password.
@@ -547,6 +549,9 @@ impl messaging::Session for Session {
 
     /// What the receiver has given credit for and is not there is given back (section 2.6.7). What waits goes before.
     fn all_sent(&mut self, wait: bool, out: &mut Vec<u8>) {
+        // Nothing of it is withdrawn any more.
+        self.frames.clear();
+        self.frames.shrink_to(ROOM);
         if !self.drains || (wait && self.credit > 0) {
             return;
         }

@@ -146,7 +146,15 @@ impl Notices<'_> {
             let events = &mut self.events;
             self.contents.each_marker(content, &mut |marker| {
                 let (marker, content) = (Some(marker), std::mem::take(&mut size));
-                events.push(Event::Received { subscriber, marker, at, lag, retained: false, content });
+                events.push(Event::Received {
+                    subscriber,
+                    marker,
+                    at,
+                    lag,
+                    retained: false,
+                    content,
+                    partition: 0,
+                });
             });
         }
     }

@@ -149,6 +149,11 @@ impl Reading {
         self.coming.is_some()
     }
 
+    /// The partition whose records come next.
+    pub fn partition(&self) -> i32 {
+        self.coming.as_ref().map_or(0, |coming| coming.position().0)
+    }
+
     /// No answer is coming: the connection that it came over is no more.
     pub fn forget_coming(&mut self) {
         self.coming = None;

@@ -10,7 +10,7 @@ use super::group::Place;
 use super::reading::{Reading, Taken};
 use crate::driver::Client;
 use crate::drivers::messaging::{self, Failure, Happened, Names, Outgoing, malformed};
-use plimsoll_codec::kafka::{self, Acks, Node, error};
+use plimsoll_codec::kafka::{self, Acks, End, Node, error};
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{KafkaPlan, Plan};
@@ -99,6 +99,8 @@ pub struct Session {
     awaits_branches: bool,
     place: Place,
     reading: Reading,
+    /// Whether records were removed before they were read: what is still there comes next.
+    lacks_removed: bool,
     complaint: Option<String>,
 }
 
@@ -113,7 +115,7 @@ enum Phase {
     Joining,
     Share,
     Offsets,
-    Latest,
+    Ends,
     Branches,
     Ready,
 }
@@ -159,6 +161,7 @@ impl Session {
             awaits_branches: false,
             place: Place::default(),
             reading: Reading::of(settings.works),
+            lacks_removed: false,
             complaint: None,
         }
     }
@@ -206,7 +209,10 @@ impl Session {
             Phase::Joining => self.place.join(group, topic, number, out),
             Phase::Share => self.place.sync((group, topic), &self.partitions, number, out),
             Phase::Offsets => kafka::committed_offsets(group, topic, self.reading.partitions(), number, out),
-            Phase::Latest => kafka::latest_offsets(topic, &self.reading.unknown(), number, out),
+            Phase::Ends => {
+                let end = if self.lacks_removed { End::Oldest } else { End::Newest };
+                kafka::ask_offsets(topic, (&self.reading.unknown(), end), number, out);
+            }
             Phase::Branches | Phase::Ready => {}
         }
     }
@@ -288,7 +294,7 @@ impl Session {
         match error {
             error::NONE => Ok(Happened::Nothing),
             error if joins_again(error) => Ok(self.leave_share(error, out)),
-            error::NOT_COORDINATOR | error::COORDINATOR_NOT_AVAILABLE => {
+            error if has_no_coordinator(error) => {
                 Err(Failure::passing(format!("the group: {}", error::told(error))))
             }
             error => Ok(Happened::Complaint(format!("the group: {}", error::told(error)))),
@@ -317,6 +323,7 @@ impl Session {
             }
             Taken::Error(partition, error::OFFSET_OUT_OF_RANGE) => {
                 self.reading.found(partition, -1);
+                self.lacks_removed = true;
                 Some(Happened::Complaint("records were removed before they were read".to_owned()))
             }
             Taken::Error(_, error) => {
@@ -330,7 +337,7 @@ impl Session {
             if self.reading.unknown().is_empty() {
                 self.read_on(out);
             } else {
-                self.pause_before(Phase::Latest);
+                self.pause_before(Phase::Ends);
             }
         }
         let (unpacked, values) = self.reading.together();
@@ -468,6 +475,15 @@ impl messaging::Session for Session {
         self.phase == Phase::Ready && (!awaits || self.flight < usize::from(self.settings.kafka.in_flight))
     }
 
+    fn read_partition(&self) -> u16 {
+        self.reading.partition() as u16
+    }
+
+    fn held_back(&self) -> Option<&'static str> {
+        let waits = self.was_ever_ready && self.phase != Phase::Ready;
+        waits.then_some("no broker led a device's partition for a time")
+    }
+
     fn publish(&mut self, message: Outgoing<'_>, out: &mut Vec<u8>) -> Result<(), String> {
         let Outgoing { sequence, topic: key, content } = message;
         let acks = self.settings.kafka.acks;
@@ -540,7 +556,7 @@ impl messaging::Session for Session {
             Phase::Joining => "the answer of the group (JoinGroup)",
             Phase::Share => "a share of the partitions (SyncGroup)",
             Phase::Offsets => "up to where the group has read (OffsetFetch)",
-            Phase::Latest => "where partitions end (ListOffsets)",
+            Phase::Ends => "where partitions end (ListOffsets)",
             Phase::Branches => "what other brokers of the cluster say of their partitions",
             Phase::Ready => "nothing",
         }
@@ -561,6 +577,11 @@ impl messaging::Session for Session {
 fn is_wanted(filters: &[String], key: Option<&[u8]>) -> bool {
     let Some(key) = key.and_then(|key| std::str::from_utf8(key).ok()) else { return true };
     filters.is_empty() || filters.iter().any(|filter| topic::matches(filter, key))
+}
+
+/// Whether the broker that was asked is not the group's coordinator, or none is at present.
+fn has_no_coordinator(error: i16) -> bool {
+    matches!(error, error::NOT_COORDINATOR | error::COORDINATOR_NOT_AVAILABLE)
 }
 
 /// Whether a member joins its group again because of an error.

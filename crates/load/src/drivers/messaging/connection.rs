@@ -210,6 +210,8 @@ impl<S: Session> Connection<S> {
             {
                 self.busy_until = Nanos::ZERO;
                 let now = io.stream.clock.now();
+                // What the platform said meanwhile was not read: that is no silence of it.
+                self.last_heard = now;
                 let lag = self.partial_lag.map(|lag| lag + (now - self.partial_at));
                 self.parse(slot, &[], now, lag, io, events);
                 self.note_branches(slot, io);
@@ -430,7 +432,7 @@ impl<S: Session> Connection<S> {
     fn keep_alive(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
         let (now, interval) = (io.stream.clock.now(), self.session.keep_alive());
         let silent = |sent: &Nanos| now - (*sent).max(self.last_heard) >= self.session.patience();
-        if let Some(sent) = self.ping_sent.filter(silent) {
+        if let Some(sent) = self.ping_sent.filter(silent).filter(|_| !self.is_busy(now)) {
             let reason =
                 format!("nothing came from the platform, and a ping was not answered within {}", now - sent);
             return self.failed(slot, reason, false, io, events);

@@ -72,6 +72,11 @@ pub trait Session: Send {
     /// Whether one more message may be under way.
     fn may_publish(&self) -> bool;
 
+    /// The partition in which the next delivery comes, of a platform that keeps an order only within each.
+    fn read_partition(&self) -> u16 {
+        0
+    }
+
     /// What the platform does that no message may be under way, for people, as something that is over. `None` where it lets messages go,
     /// also if as many are under way as the scenario allows.
     fn held_back(&self) -> Option<&'static str> {

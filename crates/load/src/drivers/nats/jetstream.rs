@@ -13,9 +13,10 @@ const LONGEST_WORK: u64 = 3_600_000_000_000;
 const SHARED_WAIT: Nanos = Nanos::from_secs(30);
 /// The code of an error: the stream does not exist.
 const NO_STREAM: u64 = 10_059;
+/// The code of an error: the consumer does not exist.
+const NO_CONSUMER: u64 = 10_014;
 /// The code of an error: a stream of that name exists and is another one.
 const NAME_IN_USE: u64 = 10_058;
-
 /// The code of an error: another stream takes some of the subjects.
 const OVERLAP: u64 = 10_065;
 
@@ -69,6 +70,23 @@ pub fn create_consumer(
         None => format!("$JS.API.CONSUMER.CREATE.{stream}"),
     };
     (subject, json!({ "stream_name": stream, "config": config }).to_string())
+}
+
+/// The subject of a request that asks for a consumer.
+pub fn consumer_info(stream: &str, consumer: &str) -> String {
+    format!("$JS.API.CONSUMER.INFO.{stream}.{consumer}")
+}
+
+/// The name of a consumer, by the answer about it.
+pub fn name_of_consumer(answer: &[u8]) -> Option<String> {
+    let answer: Value = serde_json::from_slice(answer).ok()?;
+    answer.get("name")?.as_str().map(str::to_owned)
+}
+
+/// Whether a consumer is gone, or its stream, by the answer about it.
+pub fn is_gone(answer: &[u8]) -> bool {
+    let answer: Option<Value> = serde_json::from_slice(answer).ok();
+    matches!(answer.and_then(|answer| code(answer.get("error")?)), Some(NO_CONSUMER | NO_STREAM))
 }
 
 /// The number of the last message of a stream, by the answer about the stream.

@@ -22,6 +22,10 @@ const INBOX: u64 = 1;
 const FIRST_FILTER: u64 = 2;
 /// The last level of the subject at which requests are answered; those of acknowledgements are numbers.
 const REQUEST: &str = "r";
+/// The same of questions whether a consumer is there.
+const LOOK: &str = "l";
+/// How often it is asked. The server says nothing of a consumer that was removed to who receives from it.
+const LOOKS: Nanos = Nanos::from_secs(3);
 /// After so much silence a client asks whether the platform is there, as client libraries do within minutes.
 const KEEP_ALIVE: Nanos = Nanos::from_secs(60);
 /// The status of an answer where nobody listens to a subject.
@@ -82,6 +86,8 @@ pub struct Session {
     awaits_tls: bool,
     /// For each filter, the number in the stream of the last message that came: a new connection goes on behind it.
     seen: Box<[Option<u64>]>,
+    /// The name of each filter's consumer; empty without one.
+    consumers: Box<[String]>,
     /// When the stream was made, as the server had it last: the numbers are of that one.
     birth: Option<String>,
     /// Why the stream was not made, while it is looked for.
@@ -118,6 +124,7 @@ impl Session {
             phase: Phase::Greeting,
             awaits_tls: false,
             seen: vec![None; filters.len()].into(),
+            consumers: vec![String::new(); filters.len()].into(),
             birth: None,
             overlap: None,
             flight: FxHashSet::default(),
@@ -226,12 +233,12 @@ impl Session {
                 None => (jetstream::stream_info(&stream), String::new()),
             },
         };
-        self.request(&subject, &text, out);
+        self.request(&subject, &text, REQUEST, out);
         if was == Phase::Connecting { Happened::Accepted } else { Happened::Nothing }
     }
 
-    fn request(&self, subject: &str, text: &str, out: &mut Vec<u8>) {
-        let reply = format!("{}{REQUEST}", self.inbox);
+    fn request(&self, subject: &str, text: &str, answered_at: &str, out: &mut Vec<u8>) {
+        let reply = format!("{}{answered_at}", self.inbox);
         nats::encode_publish(subject.as_bytes(), Some(reply.as_bytes()), text.as_bytes(), out);
     }
 
@@ -253,6 +260,10 @@ impl Session {
                 }
             }
             Phase::Consumer(place) => {
+                let name = jetstream::name_of_consumer(answer);
+                if let Some(consumer) = self.consumers.get_mut(place) {
+                    *consumer = name.unwrap_or_default();
+                }
                 if let Some(seen) = self.seen.get_mut(place) {
                     *seen = seen.or_else(|| jetstream::begin_of_consumer(answer));
                 }
@@ -279,6 +290,14 @@ impl Session {
             true => Some("no stream of the platform takes messages at that subject".to_owned()),
             false => jetstream::refusal(answer.content).map(|reason| words::plain(&reason)),
         };
+        if to == LOOK {
+            return match refused.filter(|_| jetstream::is_gone(answer.content)) {
+                Some(reason) => {
+                    Err(Failure::passing(format!("JetStream does not have our consumer any more: {reason}")))
+                }
+                None => Ok(Happened::Nothing),
+            };
+        }
         if to == REQUEST {
             return match refused {
                 _ if unheard => {
@@ -288,7 +307,7 @@ impl Session {
                 Some(reason) if self.makes_stream() && jetstream::overlaps(answer.content) => {
                     self.overlap = Some(reason);
                     let stream = self.settings.stream.as_deref().unwrap_or_default();
-                    self.request(&jetstream::stream_info(stream), "", out);
+                    self.request(&jetstream::stream_info(stream), "", REQUEST, out);
                     Ok(Happened::Nothing)
                 }
                 Some(reason) => {
@@ -381,6 +400,20 @@ impl messaging::Session for Session {
                 }
                 Ok(Happened::Delivered(content))
             }
+        }
+    }
+
+    fn wakes_after(&self) -> Option<Nanos> {
+        let looks = self.phase == Phase::Ready && self.consumers.iter().any(|name| !name.is_empty());
+        looks.then_some(LOOKS)
+    }
+
+    fn wake(&mut self, out: &mut Vec<u8>) {
+        let Some(stream) = self.settings.stream.as_deref().filter(|_| self.phase == Phase::Ready) else {
+            return;
+        };
+        for consumer in self.consumers.iter().filter(|name| !name.is_empty()) {
+            self.request(&jetstream::consumer_info(stream, consumer), "", LOOK, out);
         }
     }
 

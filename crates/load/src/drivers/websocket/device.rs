@@ -227,6 +227,7 @@ impl Device {
                     lag,
                     retained: false,
                     content: content.len() as u32,
+                    partition: 0,
                 },
             });
         };

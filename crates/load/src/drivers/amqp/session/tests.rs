@@ -171,11 +171,18 @@ fn what_the_platform_refuses_is_told() {
     let told =
         "the platform closed the connection: 403 ACCESS_REFUSED; write `amqp.username` and `amqp.password`";
     assert_eq!(refused, Failure::lasting(told));
+    let last_words = |device: &mut Session| {
+        let mut out = Vec::new();
+        device.last_words(&mut out);
+        out
+    };
+    assert_eq!(last_words(&mut device), [1, 0, 0, 0, 0, 0, 4, 0, 10, 0, 51, 0xce], "connection.close-ok");
     let mut device = self::device("");
     let gone = receive(&mut device, &method(20, 40, &close(404, "NOT_FOUND - no exchange"))).0.unwrap_err();
     let told = "the platform closed the channel: 404 NOT_FOUND - no exchange; make the exchange `amq.topic` at the platform, or \
                 write another `amqp.exchange`";
     assert_eq!(gone, Failure::passing(told));
+    assert_eq!(last_words(&mut device), [1, 0, 1, 0, 0, 0, 4, 0, 20, 0, 41, 0xce], "channel.close-ok");
     assert!(
         receive(&mut device, &method(60, 30, &[0, 0])).0.unwrap_err().reason.contains("is the queue gone?")
     );

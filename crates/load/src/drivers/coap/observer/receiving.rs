@@ -140,7 +140,15 @@ impl ObserverDriver {
             let mut content = message.payload.len() as u32;
             self.contents.each_marker(message.payload, &mut |marker| {
                 let (marker, content) = (Some(marker), std::mem::take(&mut content));
-                events.push(Event::Received { subscriber, marker, at, lag, retained: false, content });
+                events.push(Event::Received {
+                    subscriber,
+                    marker,
+                    at,
+                    lag,
+                    retained: false,
+                    content,
+                    partition: 0,
+                });
             });
         }
         if asked {

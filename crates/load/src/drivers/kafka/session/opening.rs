@@ -1,6 +1,6 @@
 //! The way of a client until it is ready: who it is, the topic, who leads its partitions, its place in the group, and where it begins.
 
-use super::{Phase, Session, joins_again};
+use super::{Phase, Session, has_no_coordinator, joins_again};
 use crate::driver::Client;
 use crate::drivers::messaging::{Failure, Happened};
 use crate::drivers::words;
@@ -50,7 +50,7 @@ impl Session {
                     let nodes = std::mem::take(&mut self.nodes);
                     return self.turn_to(&nodes, node);
                 }
-                (error, _) => return self.ask_again(error),
+                (error, _) => return self.group_refused(error),
             },
             Phase::Joining => {
                 let joined = kafka::joined(body).map_err(Failure::malformed)?;
@@ -64,7 +64,7 @@ impl Session {
                         self.ask(Phase::Joining, out);
                     }
                     error::UNKNOWN_MEMBER => return Ok(self.pause_before(Phase::Joining)),
-                    error => return self.ask_again(error),
+                    error => return self.group_refused(error),
                 }
             }
             Phase::Share => match kafka::share(body).map_err(Failure::malformed)? {
@@ -76,22 +76,24 @@ impl Session {
                     self.ask(Phase::Offsets, out);
                 }
                 // Only who joins again has the members among whom it is to share out.
-                (error, _) if joins_again(error) || error::is_passing(error) => {
+                (error, _)
+                    if joins_again(error) || error::is_passing(error) && !has_no_coordinator(error) =>
+                {
                     self.note_membership(error);
                     return Ok(self.pause_before(Phase::Joining));
                 }
-                (error, _) => return self.ask_again(error),
+                (error, _) => return self.group_refused(error),
             },
             Phase::Offsets => {
                 for (partition, offset, error) in kafka::read_up_to(body).map_err(Failure::malformed)? {
                     if error != error::NONE {
-                        return self.ask_again(error);
+                        return self.group_refused(error);
                     }
                     self.reading.found(partition, offset);
                 }
                 return self.spread(out);
             }
-            Phase::Latest => {
+            Phase::Ends => {
                 for found in kafka::offsets(body).map_err(Failure::malformed)? {
                     if found.error == error::NOT_LEADER {
                         return Err(Failure::passing("another broker has taken over a partition"));
@@ -104,6 +106,7 @@ impl Session {
                 if !self.reading.unknown().is_empty() {
                     return Err(Failure::passing("the platform did not say where partitions end"));
                 }
+                self.lacks_removed = false;
                 self.commit(out);
                 return Ok(self.become_ready(out));
             }
@@ -112,6 +115,16 @@ impl Session {
             }
         }
         Ok(Happened::Nothing)
+    }
+
+    /// The group's coordinator refuses. Where another broker is the coordinator by now, that one is asked. A member that was ready begins
+    /// from the start, so that the run has an incident of the time in which it reads nothing.
+    fn group_refused(&mut self, error: i16) -> Result<Happened<'static>, Failure> {
+        match has_no_coordinator(error) {
+            true if self.was_ready => Err(Failure::passing(format!("the group: {}", error::told(error)))),
+            true => Ok(self.pause_before(Phase::Coordinator)),
+            false => self.ask_again(error),
+        }
     }
 
     /// What the platform says of the topic and who leads its partitions.
@@ -273,7 +286,7 @@ impl Session {
         if self.reading.unknown().is_empty() {
             return self.become_ready(out);
         }
-        self.ask(Phase::Latest, out);
+        self.ask(Phase::Ends, out);
         Happened::Nothing
     }
 }

@@ -171,6 +171,7 @@ fn a_device_goes_to_the_broker_that_leads_its_partition() {
     assert!(outcome.unwrap().starts_with("Doubtful(0"), "it may have stored it before");
     assert_eq!((asked, device.may_publish()), (vec![], false));
     device.wake(&mut Vec::new());
+    assert_eq!(device.held_back(), Some("no broker led a device's partition for a time"));
     let (outcome, _) = answer(&mut device, &cluster(0, TWO, &[1, 1]));
     assert_eq!(outcome.unwrap(), "Elsewhere(127.0.0.1:9092)");
     // The attempt to go there has failed: it begins where it began first, which is nobody that it knows.
@@ -270,6 +271,8 @@ fn a_subscriber_reads_on_from_where_partitions_ended() {
     let mut out = Vec::new();
     own.wake(&mut out);
     assert_eq!(kinds(&out), [2]);
+    let oldest = (-2_i64).to_be_bytes();
+    assert!(out.ends_with(&oldest), "what is still there comes next: {out:?}");
     assert_eq!(answer(&mut own, &ends(&[(0, 20)])), went("Nothing", &[1]));
     let gone = answer(&mut own, &records(error::UNKNOWN_TOPIC, &[])).0.unwrap_err();
     assert!(!gone.lasting && gone.reason.contains("no such topic"), "{gone:?}");
@@ -352,6 +355,30 @@ fn a_member_joins_its_group_and_joins_again_when_it_is_shared_out_anew() {
     out.clear();
     own.goodbye(false, &mut out);
     assert_eq!(kinds(&out), [8, 13]);
+}
+
+#[test]
+fn a_member_asks_for_the_coordinator_again_where_that_is_another_one() {
+    let coordinator = [&[0, 0, 0, 0, 0, 1][..], &texts(&["h"]), &[0; 4]].concat();
+    for refusal in [15, 16] {
+        let refused = [&[0; 4][..], &[0, refusal], &joined(1)[6..]].concat();
+        let mut own = subscriber(true);
+        let mut out = Vec::new();
+        answer(&mut own, &cluster(0, ONE, &[1])).0.unwrap();
+        answer(&mut own, &coordinator).0.unwrap();
+        assert_eq!(answer(&mut own, &refused), went("Nothing", &[]));
+        own.wake(&mut out);
+        assert_eq!(kinds(&out), [10], "and not the same broker without end");
+        for body in [&coordinator, &joined(1), &share(), &read_up_to(-1)] {
+            answer(&mut own, body).0.unwrap();
+        }
+        assert_eq!(answer(&mut own, &ends(&[(0, 7)])), went("Ready", &[8, 1]));
+        // One that was ready reads nothing until it has found the new one: it begins from the start, which is an incident.
+        own.phase = Phase::Joining;
+        own.asked = VecDeque::from([(0, Asked::Phase)]);
+        let gone = answer(&mut own, &refused).0.unwrap_err();
+        assert!(!gone.lasting && gone.reason.starts_with("the group: "), "{gone:?}");
+    }
 }
 
 /// The branches that a session wants, with where they go.

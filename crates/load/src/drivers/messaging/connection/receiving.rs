@@ -184,6 +184,7 @@ impl<S: Session> Connection<S> {
             Client::Subscriber(_) => u32::MAX,
         };
         let (mut elsewhere, mut delivered) = (None, 0_i64);
+        let partition = self.session.read_partition();
         let answers = &mut io.stream.traffic.answers;
         match self.session.receive(frame, self.out.bytes())? {
             Happened::Nothing => {}
@@ -254,7 +255,7 @@ impl<S: Session> Connection<S> {
                     let own = content.len().saturating_sub(came_before);
                     io.stream.traffic.notifications.add(frame.len(), own);
                 }
-                events.push(received(self.client, content, at, lag, &io.contents));
+                events.push(received(self.client, (content, partition), at, lag, &io.contents));
                 delivered = 1;
             }
             Happened::DeliveredTogether(bytes, contents) => {
@@ -263,7 +264,7 @@ impl<S: Session> Connection<S> {
                     length += content.len();
                     // A subscriber that works comes to each when it is done with the one before.
                     let reached = at + io.work * delivered;
-                    events.push(received(self.client, content, reached, lag, &io.contents));
+                    events.push(received(self.client, (content, partition), reached, lag, &io.contents));
                     delivered += 1;
                 }
                 io.together += delivered;
@@ -295,13 +296,19 @@ impl<S: Session> Connection<S> {
 }
 
 /// A delivery. What a platform sends to a device that never subscribed belongs to no subscriber.
-fn received(client: Client, content: &[u8], at: Nanos, lag: Option<Nanos>, contents: &Contents) -> Event {
+fn received(
+    client: Client,
+    (content, partition): (&[u8], u16),
+    at: Nanos,
+    lag: Option<Nanos>,
+    contents: &Contents,
+) -> Event {
     let (subscriber, marker) = match client {
         Client::Subscriber(subscriber) => (subscriber, contents.marker(content)),
         Client::Device(_) => (u32::MAX, None),
     };
     let content = content.len() as u32;
-    Event::Received { subscriber, marker, at, lag, retained: false, content }
+    Event::Received { subscriber, marker, at, lag, retained: false, content, partition }
 }
 
 /// That a platform speaks something else, where that is known.

@@ -326,7 +326,7 @@ impl Connection {
                     self.session.answer(topic, answer, self.out.bytes())?;
                 }
                 let content = payload.len() as u32;
-                events.push(Event::Received { subscriber, marker, at, lag, retained, content });
+                events.push(Event::Received { subscriber, marker, at, lag, retained, content, partition: 0 });
                 if io.work > Nanos::ZERO {
                     self.busy_until = at + io.work;
                     io.timers.set(self.busy_until, slot, Timer::WorkDone);

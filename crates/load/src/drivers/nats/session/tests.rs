@@ -198,6 +198,33 @@ fn a_subscriber_is_a_consumer_of_the_stream_and_acknowledges() {
 }
 
 #[test]
+fn a_consumer_that_was_removed_ends_the_connection() {
+    let mut subscriber = session(Client::Subscriber(1), &["a/#"], STREAM);
+    went_on(&mut subscriber, INFO);
+    went_on(&mut subscriber, "PONG\r\n");
+    answer(&mut subscriber, "r", "{}").0.unwrap();
+    assert_eq!(subscriber.wakes_after(), None);
+    assert_eq!(answer(&mut subscriber, "r", "{\"name\":\"c1\"}"), happened("Ready"));
+    assert_eq!(subscriber.wakes_after(), Some(LOOKS));
+    let mut out = Vec::new();
+    subscriber.wake(&mut out);
+    let asked = format!("PUB $JS.API.CONSUMER.INFO.S.c1 {}l 0\r\n\r\n", subscriber.inbox);
+    assert_eq!(String::from_utf8(out).unwrap(), asked);
+    let mut answered = |said: &str| answer(&mut subscriber, "l", said).0;
+    assert_eq!(answered("{\"name\":\"c1\"}").unwrap(), "Nothing");
+    // That JetStream cannot say at present does not end what goes on.
+    assert_eq!(
+        answered("{\"error\":{\"err_code\":10008,\"description\":\"not available\"}}").unwrap(),
+        "Nothing"
+    );
+    for code in [10_014, 10_059] {
+        let gone = format!("{{\"error\":{{\"err_code\":{code},\"description\":\"not found\"}}}}");
+        let gone = answered(&gone).unwrap_err();
+        assert!(!gone.lasting && gone.reason.contains("our consumer any more: not found"), "{gone:?}");
+    }
+}
+
+#[test]
 fn a_subscriber_goes_on_behind_the_last_message_that_came() {
     let alone = settings_for("2", STREAM);
     let mut subscriber = Session::new(Client::Subscriber(1), &["a/#".to_owned()], &alone);
