@@ -73,7 +73,7 @@ fn permitted(site: &Site, names: &[FileName], quick: bool) -> Result<Permit, Ref
     let one = names.iter().zip(&varies).find(|(_, varies)| **varies && kind == Kind::Comparison);
     if let Some((name, _)) = one {
         let why = format!(
-            "{name} has a `matrix`: start it by itself, as a sweep, or compare scenarios without one"
+            "the scenario {name} has a `matrix`: start it by itself, as a sweep, or compare scenarios without one"
         );
         return Err(Refused { status: StatusCode::UNPROCESSABLE_ENTITY, why });
     }
@@ -82,10 +82,10 @@ fn permitted(site: &Site, names: &[FileName], quick: bool) -> Result<Permit, Ref
 
 /// Whether something varies in a scenario that may be started.
 fn may_start(site: &Site, name: &FileName, quick: bool) -> Result<bool, Refused> {
-    let text = site
-        .folder
-        .read(name)
-        .map_err(|error| Refused { status: StatusCode::NOT_FOUND, why: format!("{name}: {error}") })?;
+    let text = site.folder.read(name).map_err(|error| Refused {
+        status: StatusCode::NOT_FOUND,
+        why: format!("the scenario {name} cannot be read: {error}"),
+    })?;
     match check(site, (name.as_str(), &text), quick, Look::Text) {
         Checked::Wrong(found) => {
             let first = found.first().map(|finding| finding.text.clone()).unwrap_or_default();
