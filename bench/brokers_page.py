@@ -103,10 +103,10 @@ class Measured:
         rate = CELLS[cell][4]["load"]["levels"][-1]
         used = statistics.fmean(one["figure"] for one in runs) * rate / 1e6
         if used > MOST_OF_PROCESSOR:
-            return f"takes {used * 100:.0f} % of its processor at this load"
+            return f"{used * 100:.0f} % of its processor"
         before = statistics.fmean(math.log(one["of_levels"][-2] / one["of_levels"][-1]) for one in runs)
         if before > math.log(1 + SETTLED):
-            return f"still warms up: the last level but one took {(math.exp(before) - 1) * 100:.0f} % more"
+            return f"still warms up, by {(math.exp(before) - 1) * 100:.0f} %"
         return None
 
 
@@ -294,8 +294,8 @@ def rows(cell, measured, comparison):
     failed = sorted({one["broker"] for one in measured.failed if one["cell"] == cell} - set(of_brokers))
     lines += [f"| {name} | – | – | – | – | – |{' – |' if extra else ''} |" for name in [*forgetful(cell), *failed]]
     lines += ["", *(f"{name} keeps no session: of messages for an absent subscriber, {said}." for name, said in forgetful(cell).items())] if forgetful(cell) else []
-    why_not = [f"{name}, which {why}" for (of, name), why in sorted(measured.not_compared.items()) if of == cell]
-    lines += ["", f"Not compared: {'; '.join(why_not)}."] if why_not else []
+    why_not = [f"- {name}: {why}" for (of, name), why in sorted(measured.not_compared.items()) if of == cell]
+    lines += ["", "Not compared:", "", *why_not] if why_not else []
     missing = [name for name in BROKERS if name not in of_brokers and works(cell, name) and name not in failed]
     if missing:
         lines += ["", f"Not run yet: {', '.join(missing)}."]
@@ -308,7 +308,7 @@ def explained(kind):
         return [
             f"A run has {len(LEVELS)} equal levels of 5 s, and the last one counts. Virtual machines that compile what runs often ({compiled}) have",
             f"{len(LEVELS_WHERE_COMPILED)}, and some in between have {max(LEVELS_WHERE_COMPILED)} times the load. *Settled* says in how many runs the last two levels agree within {SETTLED * 100:.0f} %.",
-            f"A broker is not compared where it takes more than {MOST_OF_PROCESSOR * 100:.0f} % of its processor, or where the last level but one took over {SETTLED * 100:.0f} % more than the last one in the mean: then it was near its limit, or still warming up.",
+            f"Two kinds of brokers are not compared. One takes more than {MOST_OF_PROCESSOR * 100:.0f} % of its processor, so it is near its limit. Of the other one, the last level but one took over {SETTLED * 100:.0f} % more than the last one in the mean, so it still warms up.",
             "The time that a broker uses without load is included. At 4/s and 20/s, with 20 to 100 messages, it may be most of the figure.", "",
         ]
     if kind == "memory":

@@ -10,7 +10,7 @@
 //! | `report.html` | a sweep or a comparison | its report |
 //! | `output.txt` | the run | what it prints |
 //! | `exit` | the server that started it | its exit code, if that server lived so long |
-//! | `told` | the server | which webhooks did not take that it has ended, and why |
+//! | `reported` | the server | which webhooks did not take that it has ended, and why |
 
 use crate::folder::FileName;
 use crate::tokens::random;
@@ -39,7 +39,7 @@ const REPORT: &str = "report.html";
 const NOW: &str = "now.json";
 const OUTPUT: &str = "output.txt";
 const EXIT: &str = "exit";
-const TOLD: &str = "told";
+const REPORTED: &str = "reported";
 /// Jobs that are kept; what they measured is in the run store.
 const MOST_KEPT: usize = 100;
 /// Jobs that wait at once.
@@ -453,7 +453,7 @@ impl Jobs {
     /// Those that are over, and whose end is still to be told to webhooks.
     pub fn to_be_told(&self) -> Vec<Job> {
         let is_untold =
-            |id: &JobId| !self.place(id).join(TOLD).exists() && self.kept(id).is_some_and(|kept| kept.tells);
+            |id: &JobId| !self.place(id).join(REPORTED).exists() && self.kept(id).is_some_and(|kept| kept.tells);
         let untold = self.ids().into_iter().filter(is_untold);
         untold.filter_map(|id| self.job(&id)).filter(Job::is_over).collect()
     }
@@ -462,7 +462,7 @@ impl Jobs {
     pub fn was_told(&self, id: &JobId, problems: &[String]) {
         // Where it cannot be kept, it is told again.
         let text = serde_json::to_vec(problems).unwrap_or_default();
-        let _ = private(&self.place(id).join(TOLD)).and_then(|mut file| file.write_all(&text));
+        let _ = private(&self.place(id).join(REPORTED)).and_then(|mut file| file.write_all(&text));
     }
 
     /// The job of a run of the store, where the page started it.
@@ -490,7 +490,7 @@ impl Jobs {
             goes_on,
             now: read(&place.join(NOW)),
             exit,
-            untold: read(&place.join(TOLD)).unwrap_or_default(),
+            untold: read(&place.join(REPORTED)).unwrap_or_default(),
             output: end_of(&place.join(OUTPUT)).unwrap_or_default(),
         })
     }
