@@ -452,8 +452,9 @@ impl Jobs {
 
     /// Those that are over, and whose end is still to be told to webhooks.
     pub fn to_be_told(&self) -> Vec<Job> {
-        let is_untold =
-            |id: &JobId| !self.place(id).join(REPORTED).exists() && self.kept(id).is_some_and(|kept| kept.tells);
+        let is_untold = |id: &JobId| {
+            !self.place(id).join(REPORTED).exists() && self.kept(id).is_some_and(|kept| kept.tells)
+        };
         let untold = self.ids().into_iter().filter(is_untold);
         untold.filter_map(|id| self.job(&id)).filter(Job::is_over).collect()
     }

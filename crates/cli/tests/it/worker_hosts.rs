@@ -126,13 +126,13 @@ fn many_devices(parts: usize) {
     let brokers: Vec<Started> = (0..parts).map(|_| broker()).collect();
     let population = |(number, broker): (usize, &Started)| {
         format!(
-            "- {{ name: city-{number}, devices: {OF_ONE}, subscribers: 1, platform: {{ address: \"mqtt://{}\" }} }}\n",
+            "- {{ name: city-{number}, devices: {OF_ONE}, subscribers: 1, platform: {{ address: \"{}\" }} }}\n",
             listening_address(broker)
         )
     };
     let populations: String = brokers.iter().enumerate().map(population).collect();
     let scenario = format!(
-        "name: many devices\nplatform: {{ profile: existing, address: \"mqtt://{}\" }}\nseed: 3\npopulations:\n{populations}\
+        "name: many devices\nplatform: {{ profile: existing, address: \"{}\" }}\nseed: 3\npopulations:\n{populations}\
          mqtt: {{ qos: 1 }}\nload: {{ levels: [{rate}], connect_rate: 3000, hold: 30s, samples: 10, warm_up: 1s, drain: 10s, again: 0s }}\n\
          objectives: {{ publish_p99: null, achieved: null, delivered: null, subscribe_p99: null, city-0.subscribe_p50: \"< 10 s\" }}\n",
         listening_address(&brokers[0]),
