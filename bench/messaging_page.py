@@ -1,10 +1,12 @@
 """The section of docs/performance.md about clients of message brokers, made of what `messaging.py` kept."""
 
 import json
+import math
 import statistics
 from pathlib import Path
 
 from brokers_page import shown, wrapped
+from differences import interval
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "docs/results/messaging"
@@ -33,9 +35,13 @@ def cell(values):
 
 
 def times(of, way):
-    """Plimsoll's median by that of a client."""
-    values = figures(of, way)
-    return f"{statistics.median(figures(of, 'plimsoll')) / statistics.median(values):.2f}" if values else "–"
+    """How many times a client's figure Plimsoll's is: the geometric mean over runs against the same start of a server, with its 95 %
+    interval where there are enough."""
+    ratios = [one["ways"]["plimsoll"]["processor_us"] / one["ways"][way]["processor_us"] for one in of if way in one["ways"]]
+    if not ratios:
+        return "–"
+    mean, span = interval([math.log(ratio) for ratio in ratios])
+    return f"{mean:.2f} ({span[0]:.2f} to {span[1]:.2f})" if span else f"{mean:.2f}"
 
 
 def spoken(precision):
@@ -97,7 +103,8 @@ def section(blocks):
         "`bench/messaging.py` measures Plimsoll beside a client in Go and one in C of each protocol.",
         f"{said['devices']} devices publish messages of {said['size']} bytes at even gaps, one subscriber receives all, and the server",
         "acknowledges all. Figures are processor time of a message in µs: that of Plimsoll's load threads, and that of the client's",
-        f"process. Each is the median of {one_or_range(runs)} runs in turn, with the least and the most. Holds are {said['seconds']} s long.",
+        f"process. Each is the median of {one_or_range(runs)} runs in turn, with the least and the most. *x* is Plimsoll's figure by that of",
+        f"the client: the mean over turns with its 95 % interval (Student, on logarithms). Holds are {said['seconds']} s long.",
         f"The host had {said['processors']} virtual cores and Linux {said['kernel']}, which server and client shared. The runs were made",
         f"from {min(one['began'] for one in blocks)[:10]} to {max(one['began'] for one in blocks)[:10]}.",
         "",

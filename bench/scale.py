@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import coordinator
 import workers as bench
+from brokers_page import shown, wrapped
 from differences import quantile
 
 KEPT = f"{bench.ROOT}/docs/results/scale.json"
@@ -164,7 +165,6 @@ def spanned(devices, costs, name):
     """A figure by the means, and where all costs are at an end of their interval; no cost is below zero."""
     ends = ({key: max(values[end], 0) for key, values in costs.items()} for end in range(3))
     middle, low, high = (needs(devices, costs_at)[0][name] for costs_at in ends)
-    shown = lambda value: f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     return shown(middle) if low == high else f"{shown(middle)} ({shown(min(low, high))} to {shown(max(low, high))})"
 
 
@@ -206,7 +206,7 @@ def write():
         "|---|---|---|",
     ]
     for name, (title, unit) in NAMES.items():
-        mean, low, high = (f"{value / unit:.3g}" for value in costs[name])
+        mean, low, high = (shown(value / unit) for value in costs[name])
         lines.append(f"| {title} | {mean} | {low} to {high} |")
     lines += [
         "",
@@ -240,7 +240,7 @@ def write():
         lines.append(f"| {name} | {used} | {reached[name] / 1e6:,.0f} million devices |")
     first = min(reached, key=reached.get)
     lines += ["", f"The first one is reached by {first}. The bandwidth of the NATS server's host is not among them: see above", "what it has to carry."]
-    open(PAGE, "w").write("\n".join(lines) + "\n")
+    open(PAGE, "w").write("\n".join(wrapped(lines)) + "\n")
 
 
 def main():
