@@ -12,6 +12,8 @@ BROKERS = {
     "mosquitto": 2, "rabbitmq": 1, "nats": 1, "artemis": 2, "hivemq": 2, "moquette": 2, "mochi": 2, "aedes": 2, "amqtt": 2,
     "embedded": 2,
 }
+# How `conformance.py` looks by now: what it finds is kept with that.
+METHOD = "a broker for each check"
 # Those in a language whose virtual machine compiles what runs often, while it runs.
 COMPILED_AS_THEY_RUN = {"artemis", "hivemq", "moquette", "aedes"}
 # The component of a profile that is not called as the profile is.
@@ -123,6 +125,6 @@ def forgetful(cell):
     if "session" not in CELLS[cell][4].get("mqtt", {}):
         return {}
     found = {one["broker"]: str(one["versions"]["3.1.1"].get("session")) for one in conformance()}
-    return {broker: said for broker, said in found.items() if said.startswith("0 of ")}
+    return {broker: said for broker, said in found.items() if said.startswith("0 of ") and not said.endswith(("1 times of 3", "2 times of 3"))}
 
 

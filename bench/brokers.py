@@ -135,7 +135,8 @@ def block(cell, brokers, turn, folder, end):
     began = {
         broker: datetime.datetime.fromisoformat(json.load(open(path))["began"]) for broker, path in paths.items() if os.path.exists(path)
     }
-    if len(began) == len(brokers):
+    is_together = began and max(began.values()) - min(began.values()) < datetime.timedelta(seconds=2 * BLOCK)
+    if len(began) == len(brokers) and is_together:
         return
     oldest = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=BLOCK)
     for broker in brokers:

@@ -1,7 +1,7 @@
 """The page of the compared brokers: docs/results/brokers.md, and all differences in docs/results/brokers/differences.csv."""
 import csv, datetime, json, math, os, statistics, textwrap
 
-from broker_cells import BLOCK, BROKERS, CELLS, COMPILED_AS_THEY_RUN, LEVELS, LEVELS_WHERE_COMPILED, ROOT, conformance, forgetful, works
+from broker_cells import BLOCK, BROKERS, CELLS, COMPILED_AS_THEY_RUN, LEVELS, LEVELS_WHERE_COMPILED, METHOD, ROOT, conformance, forgetful, works
 from differences import FALSE, FEWEST, Comparison, interval, letters, share_of_cells, shifted, spreads
 
 KEPT = f"{ROOT}/docs/results/brokers"
@@ -18,10 +18,12 @@ KINDS = {
 }
 
 
-# Of a broker that takes more of its processor, or more than that in the last level but one, nothing is compared at a fixed load.
+# A broker that takes more of its processor at a fixed load is not compared there.
 MOST_OF_PROCESSOR = 0.5
 # Exit code of a run that missed its objectives.
 MISSED = 99
+# When the limits were lifted of which the page says that earlier runs had them.
+LIMITS_LIFTED = "2026-12-01 01:00:00+00:00"
 # A share of what has shifted is small where it is surely not above that.
 FEW_SHIFTED = 0.1
 
@@ -54,7 +56,6 @@ class Measured:
         self.apart = {block for block, times in began.items() if (max(times) - min(times)).total_seconds() > 2 * BLOCK}
         # Of whom a load line is known to be at least so high, and at most.
         self.figures, self.bounds, self.ceilings, self.failed = {}, set(), set(), []
-        least = {}
         for one in self.runs:
             if (one["cell"], one["turn"]) in self.apart:
                 continue
@@ -67,17 +68,8 @@ class Measured:
                 self.failed.append(one)
                 continue
             elif kind == "line" and one["beside"]:
-                least.setdefault((cell, broker), []).append(one["turn"])
+                self.bounds.add((cell, broker))
             self.figures.setdefault(cell, {}).setdefault(broker, {})[one["turn"]] = math.log(figure)
-        for (cell, broker), turns in least.items():
-            of = self.figures[cell][broker]
-            known = [figure for turn, figure in of.items() if turn not in turns]
-            for turn in turns:
-                # A lower bound below all that is known says nothing more.
-                if known and of[turn] <= min(known):
-                    del of[turn]
-                else:
-                    self.bounds.add((cell, broker))
         self.not_compared = {(cell, broker): why for cell in self.figures for broker in self.figures[cell] if (why := self.reason(cell, broker))}
         compared = {
             cell: {broker: turns for broker, turns in of.items() if (cell, broker) not in self.not_compared} for cell, of in self.figures.items()
@@ -97,7 +89,7 @@ class Measured:
 
     def reason(self, cell, broker):
         """Why a broker is not compared at a fixed load, by the runs that count; `None` where it is."""
-        runs = [one for one in self.runs if (one["cell"], one["broker"]) == (cell, broker) and one["counts"]]
+        runs = [one for one in self.runs if (one["cell"], one["broker"]) == (cell, broker) and one["counts"] and one["turn"] in self.figures[cell][broker]]
         if CELLS[cell][5] != "each" or len(runs) < FEWEST:
             return None
         rate = CELLS[cell][4]["load"]["levels"][-1]
@@ -105,8 +97,8 @@ class Measured:
         if used > MOST_OF_PROCESSOR:
             return f"{used * 100:.0f} % of its processor"
         before = statistics.fmean(math.log(one["of_levels"][-2] / one["of_levels"][-1]) for one in runs)
-        if before > math.log(1 + SETTLED):
-            return f"still warms up, by {(math.exp(before) - 1) * 100:.0f} %"
+        if abs(before) > math.log(1 + SETTLED):
+            return f"not settled: the last level but one took {math.exp(before):.2f} times as much"
         return None
 
 
@@ -162,8 +154,9 @@ def promises():
             return said(killed)
         return f"{killed['came']} of {killed['acknowledged']}, {killed['twice']} twice"
 
+    is_fresh = all(one.get("method") == METHOD for one in conformance())
     lines = ["", "## Promises", ""]
-    lines += ["An independent client looks whether brokers keep what MQTT promises (Eclipse Paho, `bench/conformance.py`).", "", "- *Shared*: what the members of a group of four get, from the least to the most.", "- *After kill -9*: the broker is killed while 1,000 messages for an absent subscriber come to it, 250 in a second. Of those that it had acknowledged before, so many come when it is back. The client sends again what was not acknowledged, so some may come twice. The profiles of all but RabbitMQ and NATS keep everything in memory. A killed process is no power failure: what the kernel has is not lost.", "- *On disk*: the same where a variable of the profile (`persistence`) lets the broker keep sessions and messages on disk. RabbitMQ and NATS do so without. Moquette writes once a second, and acknowledges before.", "- `–` says that this version of MQTT does not have it, or the broker does not announce it.", "- Each check has a broker of its own. One that found a promise broken was made twice more.", ""]
+    lines += ["An independent client looks whether brokers keep what MQTT promises (Eclipse Paho, `bench/conformance.py`).", "", "- *Shared*: what the members of a group of four get, from the least to the most.", f"- *After kill -9*: the broker is killed while 1,000 messages for an absent subscriber come to it{', 250 in a second' if is_fresh else ', as fast as it acknowledges them'}. Of those that it had acknowledged before, so many come when it is back. The client sends again what was not acknowledged, so some may come twice. The profiles of all but RabbitMQ and NATS keep everything in memory. A killed process is no power failure: what the kernel has is not lost.", "- *On disk*: the same where a variable of the profile (`persistence`) lets the broker keep sessions and messages on disk. RabbitMQ and NATS do so without. Moquette writes once a second, and acknowledges before.", "- `–` says that this version of MQTT does not have it, or the broker does not announce it.", "- Each check has a broker of its own. One that found a promise broken was made twice more, but for shares and kills." if is_fresh else "- Each check was made once, and all of a version at one broker, one after the other.", ""]
     lines += [f"| broker | MQTT | {' | '.join(names.values())} | shared | after kill -9 | on disk |", "|---" * (len(names) + 5) + "|"]
     for one in conformance():
         for version, checks in one["versions"].items():
@@ -199,7 +192,8 @@ def shifts(measured, again):
     began = [one["began"] for one in again.runs]
 
     def is_tested(cell, *pair):
-        return not any((cell, name) in measured.bounds | again.bounds for name in pair)
+        bounds = measured.bounds | measured.ceilings | again.bounds | again.ceilings
+        return not any((cell, name) in bounds for name in pair)
 
     found = shifted(measured.spreads, again.spreads, is_tested)
     lines = ["", "## Measured again", ""]
@@ -248,6 +242,7 @@ def intro(measured, comparison):
     done = len({(one["cell"], one["broker"], one["turn"]) for one in runs if one["turn"] < 3})
     return lines + [
         f"There are {len(runs)} runs, which took {sum(one['seconds'] for one in runs) / 3600:.1f} hours, from {spoken(min(one['began'] for one in runs))} to {spoken(max(one['began'] for one in runs))}.",
+        f"Of these, {sum(one['began'] < LIMITS_LIFTED for one in runs)} are from before {LIMITS_LIFTED[:16]} UTC, when three profiles had further limits. HiveMQ had 50 messages in flight for a client, and dropped all but 1,000 messages at QoS 0 for one that reads slowly. A thread of Moquette's dropped what waited beyond 1,024 messages. RabbitMQ and Moquette had 128 connections that wait to be accepted.",
         f"They were made by Plimsoll {', '.join(f'{named}: {count} runs' for named, count in sorted(programs.items()))}." if programs else "",
         "Brokers are compared within a turn of a cell, which one program has measured." if len(programs) > 1 else "",
         f"Three runs of each of the {grid} cells are {3 * grid} runs, of which {done} were made. By these, {told_hours}." if mean["each"] else "",
@@ -284,7 +279,9 @@ def rows(cell, measured, comparison):
         mean, span = interval(of_brokers[name])
         sign = "≥ " if (cell, name) in measured.bounds else "≤ " if (cell, name) in measured.ceilings else ""
         times = comparison.times(cell, name, own[0]) if own and name != own[0] else None
-        compared = f"{shown(times[0])} | {shown_span(times[1:])}" if times else "– | –"
+        # Where one of them is only bounded, so is their ratio: it is not tested in the other direction.
+        is_bound = times and any((cell, one) in measured.bounds | measured.ceilings for one in (name, own[0]))
+        compared = "– | –" if not times else f"≤ {shown(times[0])} | below {shown(times[2])}" if is_bound else f"{shown(times[0])} | {shown_span(times[1:])}"
         beside = ""
         if kind == "each":
             beside = f" {sum(map(is_settled, runs))} |"
@@ -308,7 +305,7 @@ def explained(kind):
         return [
             f"A run has {len(LEVELS)} equal levels of 5 s, and the last one counts. Virtual machines that compile what runs often ({compiled}) have",
             f"{len(LEVELS_WHERE_COMPILED)}, and some in between have {max(LEVELS_WHERE_COMPILED)} times the load. *Settled* says in how many runs the last two levels agree within {SETTLED * 100:.0f} %.",
-            f"Two kinds of brokers are not compared. One takes more than {MOST_OF_PROCESSOR * 100:.0f} % of its processor, so it is near its limit. Of the other one, the last level but one took over {SETTLED * 100:.0f} % more than the last one in the mean, so it still warms up.",
+            f"Two kinds of brokers are not compared. One takes more than {MOST_OF_PROCESSOR * 100:.0f} % of its processor. Of the other one, the last two levels differ by more than {SETTLED * 100:.0f} % in the mean over turns: it has not settled.",
             "The time that a broker uses without load is included. At 4/s and 20/s, with 20 to 100 messages, it may be most of the figure.", "",
         ]
     if kind == "memory":
@@ -345,7 +342,7 @@ def became(measured):
 
 
 def silent(measured):
-    """Brokers that stopped answering in a run: they took messages, and acknowledged and delivered none in all levels from some level on."""
+    """Runs in which a broker took messages, and acknowledged and delivered none of them in time, in all levels from some level on."""
     lines = []
     for one in measured.runs:
         if CELLS[one["cell"]][5] not in ("each", "line") or not one["levels"] or "acknowledged" not in one["levels"][0]:
@@ -355,19 +352,20 @@ def silent(measured):
         if after:
             before, lowest = one["levels"][after - 1]["offered"], min(level["offered"] for level in one["levels"][after:])
             lines.append(f"- {one['broker']}, {one['cell']}, turn {one['turn']}: in {len(answers) - after} levels after that of {before:,.0f}/s, of which the lowest had {lowest:,.0f}/s")
-    return ["These brokers stopped answering in a run: they took messages, and neither acknowledged nor delivered any to its end. Their load line is that of the levels before.", "", *lines, ""] if lines else []
+    return ["In these runs, a broker took messages and neither acknowledged nor delivered any of them in time, until the run ended:", "", *lines, ""] if lines else []
 
 
 def left_out(measured):
     """Runs that say nothing."""
     lines = []
     if measured.failed or any(one["spoiled"] for one in measured.runs):
-        lines += ["", "## Runs that do not count", "", "A level that does not count says nothing of the broker. Such a run was made once more at once.", ""]
+        head = ["", "## Runs that do not count", "", "A level that does not count says nothing of the broker. Such a run was made once more at once.", ""]
         for one in measured.runs:
             kind = CELLS[one["cell"]][5]
             for spoiled in [of for of in one["spoiled"] + ([] if one["counts"] else [one]) if not missed_lowest(kind, of)]:
                 said = ", ".join(spoiled["validity"]) or (spoiled["why"] or "no level").splitlines()[0]
                 lines.append(f"- {one['cell']}, {one['broker']}, turn {one['turn']}: {said}, code {spoiled['code']}")
+        lines = head + lines if lines else []
     if measured.apart:
         lines += ["", "These cells were not measured within two hours, and are left out: " + ", ".join(f"{cell} in turn {turn}" for cell, turn in sorted(measured.apart)) + "."]
     return lines
@@ -390,7 +388,8 @@ def write():
     open(PAGE, "w").write("\n".join(wrapped(lines)) + "\n")
     with open(TABLE, "w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(["cell", "broker", "other", "times", "from", "to", "probability", "differs"])
+        table.writerow(["cell", "broker", "other", "times", "from", "to", "probability", "differs", "bounded"])
         for cell, one, other in comparison.pairs:
             times = [f"{part:.4g}" for part in comparison.times(cell, one, other)]
-            table.writerow([cell, one, other, *times, f"{comparison.chances[cell, one, other]:.3g}", comparison.differ(cell, one, other)])
+            bounded = any((cell, name) in measured.bounds | measured.ceilings for name in (one, other))
+            table.writerow([cell, one, other, *times, f"{comparison.chances[cell, one, other]:.3g}", comparison.differ(cell, one, other), bounded])

@@ -22,6 +22,7 @@ from paho.mqtt import client as mqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from broker_cells import METHOD
 from server import ROOT, Server
 
 KEPT = ROOT / "docs/results/conformance"
@@ -296,8 +297,8 @@ def attempt(broker, storage, check):
         server = Server(broker, "mqtt", Path(folder), ON_DISK[broker] if storage == "disk" else None)
         try:
             return check(server)
-        except (OSError, TimeoutError, ValueError) as error:
-            return str(error) or type(error).__name__
+        except TimeoutError as error:
+            return str(error)
         finally:
             server.stop()
 
@@ -307,9 +308,8 @@ def tried(broker, storage, check):
     found = attempt(broker, storage, check)
     if not isinstance(found, str):
         return found
-    again = [attempt(broker, storage, check) for _ in range(TRIES - 1)]
-    broken = 1 + sum(isinstance(one, str) for one in again)
-    return f"{found}, {broken} times of {TRIES}"
+    broken = [found] + [one for one in (attempt(broker, storage, check) for _ in range(TRIES - 1)) if isinstance(one, str)]
+    return f"{' or '.join(sorted(set(broken)))}, {len(broken)} times of {TRIES}"
 
 
 def measured(broker, storage):
@@ -342,7 +342,7 @@ def keep(broker, said, versions):
     path = KEPT / f"{broker}.json"
     kept = json.loads(path.read_text()) if path.exists() else {"versions": {}}
     versions = {version: kept["versions"].get(version, {}) | checks for version, checks in versions.items()}
-    path.write_text(json.dumps({"broker": broker, "said": said, "versions": versions}, indent=1) + "\n")
+    path.write_text(json.dumps({"broker": broker, "said": said, "method": METHOD, "versions": versions}, indent=1) + "\n")
 
 
 def main():

@@ -14,6 +14,7 @@ use message::{Bits, Message, NOT_YET};
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::FirstLoss;
 use plimsoll_model::{Metric, Nanos};
+use rustc_hash::FxHashMap;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub struct Ledger {
     share: Share,
     /// The same as a device's `highest`, by device, seat and partition, of what came in partitions other than 0: a platform that spreads the
     /// messages of a device over several promises no order among these.
-    highest_in_others: HashMap<(u32, usize, u16), u32>,
+    highest_in_others: FxHashMap<(u32, usize, u16), u32>,
     /// Messages of closed levels that some subscriber still lacks.
     missing: HashMap<(u32, u32), Message>,
     outstanding: u64,
@@ -107,7 +108,7 @@ impl Ledger {
             acknowledges,
             devices,
             share,
-            highest_in_others: HashMap::new(),
+            highest_in_others: FxHashMap::default(),
             missing: HashMap::new(),
             outstanding: 0,
             span: Span::default(),
@@ -406,11 +407,7 @@ impl Ledger {
             recorder.counts(now).foreign += 1;
             return;
         };
-        let highest = match partition {
-            0 => state.highest.get_mut(seat),
-            _ => Some(self.highest_in_others.entry((device, seat, partition)).or_default()),
-        };
-        let Some(highest) = highest else {
+        let Some(highest) = state.highest.get_mut(seat) else {
             recorder.counts(now).foreign += 1;
             return;
         };
@@ -432,6 +429,10 @@ impl Ledger {
             counts.duplicated += 1;
             return;
         }
+        let highest = match partition {
+            0 => highest,
+            _ => self.highest_in_others.entry((device, seat, partition)).or_default(),
+        };
         if sequence < *highest {
             counts.reordered += 1;
         }

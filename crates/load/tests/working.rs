@@ -8,6 +8,7 @@ mod context;
 use context::context_of;
 use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_load::drivers::messaging::{Failure, Happened, MessagingDriver, Outgoing, Session};
+use plimsoll_load::drivers::mqtt::MqttDriver;
 use plimsoll_model::Nanos;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -112,4 +113,60 @@ fn a_subscriber_that_works_for_long_keeps_its_connection_and_leaves_a_silent_pla
     assert!(reason.contains("a ping was not answered"), "{reason}");
     drop(driver);
     serves.join().unwrap();
+}
+
+/// The same of MQTT at QoS 0, where a subscriber has nothing to say but pings.
+#[test]
+fn an_mqtt_subscriber_that_works_for_long_keeps_its_connection() {
+    const DELIVERED: usize = 8;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let scenario = format!(
+        "name: test\nplatform: {{ profile: existing, address: \"mqtt://{address}\" }}\n\
+         population: {{ devices: 1, subscribers: {{ count: 1, filters: [a], work: 400ms }} }}\n\
+         mqtt: {{ qos: 0, keep_alive: 1s }}\nload: {{ levels: [1] }}\n"
+    );
+    let context = context_of(scenario, None, address);
+    let mut driver = MqttDriver::new(&context).unwrap();
+    assert!(driver.connect(Client::Subscriber(0)));
+    let serves = std::thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        let mut pings = 0;
+        loop {
+            let mut head = [0; 2];
+            if stream.read_exact(&mut head).is_err() {
+                return pings;
+            }
+            let mut rest = vec![0; usize::from(head[1])];
+            stream.read_exact(&mut rest).unwrap();
+            match head[0] >> 4 {
+                1 => stream.write_all(&[0x20, 2, 0, 0]).unwrap(),
+                8 => {
+                    stream.write_all(&[0x90, 3, rest[0], rest[1], 0]).unwrap();
+                    stream.write_all(&[0x30, 4, 0, 1, b'a', b'x'].repeat(DELIVERED)).unwrap();
+                }
+                12 => {
+                    pings += 1;
+                    // One answer that comes while it works; then it stays, and says nothing.
+                    if pings == 1 {
+                        stream.write_all(&[0xd0, 0]).unwrap();
+                    }
+                }
+                _ => {}
+            }
+        }
+    });
+    let (clock, mut all, mut events) = (context.clock, Vec::new(), Vec::new());
+    let end = clock.now() + Nanos::from_secs(30);
+    while !all.iter().any(|event| matches!(event, Event::Disconnected { .. })) {
+        assert!(clock.now() < end, "only {all:?}");
+        driver.poll(clock.now() + Nanos::from_millis(10), &mut events);
+        all.append(&mut events);
+    }
+    let delivered = all.iter().filter(|event| matches!(event, Event::Received { .. })).count();
+    assert_eq!(delivered, DELIVERED, "{all:?}");
+    let Some(Event::Disconnected { reason, .. }) = all.last() else { panic!("{all:?}") };
+    assert!(reason.contains("PINGREQ was not answered"), "{reason}");
+    drop(driver);
+    assert_eq!(serves.join().unwrap(), 2);
 }

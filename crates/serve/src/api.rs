@@ -26,6 +26,9 @@ const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
 const YAML: &str = "application/yaml";
 
+/// Parameters that may be there several times, by their operations.
+const SEVERAL: [(&str, &str); 2] = [("/api/jobs", "scenario"), ("/api/compare", "run")];
+
 /// Something that can be asked for or done.
 pub struct Operation {
     /// `get` or `post`.
@@ -89,7 +92,10 @@ pub const OPERATIONS: [Operation; 16] = [
         parameters: &[
             ("scenario", "The name of its file; several times for a comparison"),
             ("quick", "true for the quick form"),
-            ("turns", "How often each combination of a sweep is run, or each scenario of a comparison"),
+            (
+                "turns",
+                "How often each combination of a sweep is run (1), or each scenario of a comparison (5)",
+            ),
         ],
         body: FORM,
         is_secret: false,
@@ -374,6 +380,8 @@ fn job(job: &Job) -> Value {
         "ahead": job.waits,
         "not_started": job.not_started,
         "exit": job.exit,
+        "report": job.has_report.then(|| format!("/jobs/{}/report", job.id)),
+        "untold": job.untold,
         "now": job.now,
         "output": job.output,
     })
@@ -428,8 +436,11 @@ fn described(operation: &Operation) -> Value {
     let of_path = names.map(|name| json!({ "name": name, "in": "path", "required": true, "schema": text }));
     let is_form = operation.body == FORM;
     let of_query = operation.parameters.iter().filter(|_| !is_form);
-    let of_query = of_query
-        .map(|(name, what)| json!({ "name": name, "in": "query", "description": what, "schema": text }));
+    let several = json!({ "type": "array", "items": text });
+    let kind = |name: &str| if SEVERAL.contains(&(operation.path, name)) { &several } else { &text };
+    let of_query = of_query.map(
+        |(name, what)| json!({ "name": name, "in": "query", "description": what, "schema": kind(name) }),
+    );
     let parameters: Vec<Value> = of_path.chain(of_query).collect();
     // Only a job is something new that has a name of its own.
     let success = if operation.path == "/api/jobs" && is_form { "201" } else { "200" };
@@ -449,7 +460,9 @@ fn described(operation: &Operation) -> Value {
     });
     let schema = if is_form {
         let property = |(name, what): &(&str, &str)| {
-            ((*name).to_owned(), json!({ "type": "string", "description": what }))
+            let mut schema = kind(name).clone();
+            schema["description"] = (*what).into();
+            ((*name).to_owned(), schema)
         };
         let properties: Map<String, Value> = operation.parameters.iter().map(property).collect();
         json!({ "type": "object", "properties": properties })
@@ -485,6 +498,12 @@ mod tests {
         assert!(start["responses"]["201"].is_object());
         assert_eq!(document["paths"]["/api/runs/{run}"]["get"]["parameters"][0]["in"], "path");
         assert_eq!(document["paths"]["/api/runs"]["get"]["parameters"][4]["name"], "page");
+        let scenario = &start["requestBody"]["content"][FORM]["schema"]["properties"]["scenario"];
+        assert_eq!(scenario["type"], "array");
+        assert_eq!(
+            document["paths"]["/api/compare"]["get"]["parameters"][0]["schema"]["items"]["type"],
+            "string"
+        );
         assert!(document["paths"]["/api/check"]["post"]["requestBody"]["content"][YAML].is_object());
     }
 }

@@ -5,6 +5,7 @@ use crate::archive::Told;
 use crate::error_page;
 use crate::run_page::UNREAD;
 use crate::site::Site;
+use crate::tokens::Role;
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use hyper::StatusCode;
@@ -16,6 +17,7 @@ use plimsoll_report::series::Occurrence;
 use plimsoll_report::{csv, hlog, html, json, jtl, junit, k6};
 use plimsoll_runner::bundle::{Named, Sources, begun, named, pack};
 use plimsoll_store::{RunReader, StoreError};
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +27,8 @@ use tokio::time::timeout;
 
 /// Bytes of the message log that are sent at once.
 const PIECE: usize = 64 * 1024;
+/// Bytes of the files that a bundle has from the folder.
+const MOST_ATTACHED: usize = 16 << 20;
 /// Pieces that wait for a slow reader, and how long.
 const WAITING: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -154,8 +158,8 @@ pub const DOWNLOADS: &[Download] = &[
     },
 ];
 
-/// Answers with a file of a run.
-pub async fn download(site: &Arc<Site>, run: &str, name: &str) -> Answer {
+/// Answers with a file of a run. A bundle has files of the folder, which are shown to operators alone.
+pub async fn download(site: &Arc<Site>, role: Role, run: &str, name: &str) -> Answer {
     let found = RunId::parse(run).zip(DOWNLOADS.iter().find(|download| download.name == name));
     let Some((id, download)) = found else { return error_page::not_found("There is no such file.") };
     match download.content {
@@ -168,6 +172,11 @@ pub async fn download(site: &Arc<Site>, run: &str, name: &str) -> Answer {
             }
         }
         Content::Log(log) => of_log(site, id, log, download).await,
+        Content::Bundle if !download.is_for(role) => error_page::of(
+            StatusCode::FORBIDDEN,
+            "A bundle is for operators alone: its files may hold passwords.",
+            "Download the report.",
+        ),
         Content::Bundle => of_bundle(site, id, download).await,
     }
 }
@@ -195,7 +204,13 @@ async fn of_bundle(site: &Arc<Site>, id: RunId, download: &Download) -> Answer {
 /// A bundle, with those of the files that the scenario names which are in the folder.
 fn bundle(site: &Site, told: &Told, series: &[Occurrence]) -> io::Result<Vec<u8>> {
     let Told { record, summary } = told;
-    let read = |path: &str| site.folder.named(path).ok();
+    // Packing takes a processor, which a run on this host needs more.
+    let left = Cell::new(MOST_ATTACHED);
+    let read = |path: &str| {
+        let text = site.folder.named(path).ok()?;
+        left.set(left.get().checked_sub(text.len())?);
+        Some(text)
+    };
     let Named { scenario, files: found, notes } =
         named(record, Sources { origin: None, read: &read, taken: &OWN });
     let found = found.into_iter().map(|(name, text)| BundledFile { name, text }).collect();
@@ -205,6 +220,11 @@ fn bundle(site: &Site, told: &Told, series: &[Occurrence]) -> io::Result<Vec<u8>
 }
 
 impl Download {
+    /// Whether somebody may have it.
+    pub fn is_for(&self, role: Role) -> bool {
+        role >= Role::Operator || !matches!(self.content, Content::Bundle)
+    }
+
     /// An answer that a browser keeps as a file.
     fn named(&self, id: RunId, answer: Answer) -> Answer {
         let disposition = format!("attachment; filename=\"plimsoll.{id}.{}\"", self.ending);

@@ -177,6 +177,9 @@ impl Folder {
 
     /// The text of a file that a scenario names, relative to the folder, or why there is none.
     pub fn named(&self, path: &str) -> Result<String, String> {
+        if Path::new(path).components().any(|part| part.as_os_str() == PRIVATE) {
+            return Err("it is in the folder that the page keeps for itself".to_owned());
+        }
         let file = self.beneath(path, OFlags::empty()).map_err(|error| {
             match error.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::XDEV | Errno::LOOP) => {

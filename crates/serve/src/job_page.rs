@@ -144,6 +144,7 @@ fn headline(job: &Job, now: &Now) -> Markup {
         } @else if !job.goes_on {
             "The " (job.kind.word()) " has ended"
             @if job.has_report { ": " a href={ "/jobs/" (job.id) "/report" } { "its result" } }
+            @else if job.kind != Kind::Run { " without a report: its runs are in the list of runs" }
             @else if !now.run.is_empty() { ": " a href={ "/runs/" (now.run) } { "its result" } }
             @else if let Some(code) = job.exit { " without a result (exit code " (code) ")" }
         } @else if let Some(level) = &now.level {

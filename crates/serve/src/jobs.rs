@@ -435,11 +435,11 @@ impl Jobs {
             match job.waits {
                 Some(_) => at_work.waiting.push(job),
                 None if job.goes_on => at_work.going_on.push(job),
-                // One that is just being started has no process yet.
-                None if job.not_started.is_some() || self.process(&id).is_some() => {
-                    self.known_ended().insert(id);
+                None => {
+                    if self.has_ended(&job) {
+                        self.known_ended().insert(id);
+                    }
                 }
-                None => {}
             }
         }
         at_work.waiting.sort_by_key(|job| job.started.parse::<Timestamp>().ok());
@@ -456,7 +456,12 @@ impl Jobs {
             !self.place(id).join(REPORTED).exists() && self.kept(id).is_some_and(|kept| kept.tells)
         };
         let untold = self.ids().into_iter().filter(is_untold);
-        untold.filter_map(|id| self.job(&id)).filter(Job::is_over).collect()
+        untold.filter_map(|id| self.job(&id)).filter(|job| self.has_ended(job)).collect()
+    }
+
+    /// Whether a job is over. One that is just being started has no process yet.
+    fn has_ended(&self, job: &Job) -> bool {
+        job.is_over() && (job.not_started.is_some() || self.process(&job.id).is_some())
     }
 
     /// The end of a job was told, or some webhooks will not be told: why.

@@ -4,8 +4,9 @@ use crate::answer::Answer;
 use crate::error_page;
 use crate::examples::{Example, examples};
 use crate::folder::ScenarioFile;
+use crate::jobs::Kind;
 use crate::page::{Place, page};
-use crate::queue::{MOST_COMPARED, MOST_TURNS};
+use crate::queue::{MOST_COMPARED, MOST_TURNS, USUAL_TURNS};
 use crate::site::Site;
 use crate::tokens::Role;
 use hyper::StatusCode;
@@ -13,9 +14,6 @@ use maud::{Markup, html};
 use plimsoll_scenario::profile::Profile;
 use plimsoll_scenario::{profile as embedded, profiles as all_profiles};
 use std::sync::Arc;
-
-/// How often each scenario of a comparison is run, if nothing else is said: two runs hardly ever show a difference.
-const USUAL_TURNS: u32 = 5;
 
 /// Answers with the scenarios of the folder and the examples.
 pub async fn scenarios(site: &Arc<Site>, role: Role) -> Answer {
@@ -93,6 +91,7 @@ fn list(files: &[ScenarioFile], role: Role) -> Markup {
 fn comparison() -> Markup {
     html! {
         p.start {
+            input type="hidden" name="kind" value=(Kind::Comparison.word());
             button { "Compare the chosen scenarios" }
             label { "Each is run" input name="turns" type="number" min="1" max=(MOST_TURNS) value=(USUAL_TURNS); "times" }
             label { input type="checkbox" name="quick" value="true"; "in its quick form" }

@@ -22,6 +22,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const LOOKS_BETWEEN_PURGES: u64 = 600;
 /// How often each combination of a sweep is run at most, or each scenario of a comparison.
 pub const MOST_TURNS: u32 = 20;
+/// How often each scenario of a comparison is run, if nothing else is said: two runs hardly ever show a difference.
+pub const USUAL_TURNS: u32 = 5;
 /// Scenarios that are compared at most.
 pub const MOST_COMPARED: usize = 10;
 const NOT_STARTED: &str = "The run was not started.";
@@ -94,7 +96,9 @@ fn may_start(site: &Site, name: &FileName, quick: bool) -> Result<bool, Refused>
         Checked::Right(prospect) => {
             let varies = prospect.is_sweep();
             match prospect.refusal {
-                Some(why) => Err(Refused { status: StatusCode::FORBIDDEN, why }),
+                Some(why) => {
+                    Err(Refused { status: StatusCode::FORBIDDEN, why: format!("the scenario {name}: {why}") })
+                }
                 None => Ok(varies),
             }
         }
@@ -116,16 +120,17 @@ pub async fn entered(site: &Arc<Site>, asked: &Fields) -> Result<JobId, Refused>
     let names = names.filter(|names| !names.is_empty()).ok_or_else(|| {
         refused(StatusCode::BAD_REQUEST, "there is no such scenario: choose one of the list".to_owned())
     })?;
+    let is_comparison = asked.get("kind") == Kind::Comparison.word() || names.len() > 1;
     let mut different = names.clone();
     different.sort();
     different.dedup();
-    if different.len() != names.len() || names.len() > MOST_COMPARED {
+    if different.len() != names.len() || is_comparison && !(2..=MOST_COMPARED).contains(&names.len()) {
         let why = format!("from 2 to {MOST_COMPARED} different scenarios are compared");
         return Err(refused(StatusCode::BAD_REQUEST, why));
     }
     let quick = asked.get("quick") == "true";
     let turns = match asked.get("turns") {
-        "" => Some(1),
+        "" => Some(if is_comparison { USUAL_TURNS } else { 1 }),
         turns => turns.parse().ok().filter(|turns| (1..=MOST_TURNS).contains(turns)),
     };
     let turns = turns.ok_or_else(|| {

@@ -70,7 +70,7 @@ async fn read(site: &Arc<Site>, role: Role, path: &[&str], query: &Fields) -> An
         ["runs", run] => run_page::run(site, role, run).await,
         ["runs", run, "report"] => run_page::report(site, run, Extent::Whole).await,
         ["runs", run, "report", "below"] => run_page::report(site, run, Extent::BelowHeader).await,
-        ["runs", run, "downloads", name] => downloads::download(site, run, name).await,
+        ["runs", run, "downloads", name] => downloads::download(site, role, run, name).await,
         ["history"] => history_page::history(site, role, query).await,
         ["history", "report"] => history_page::report(site, query).await,
         ["deleted"] => annotation_page::deleted(site, role).await,

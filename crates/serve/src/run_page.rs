@@ -84,7 +84,7 @@ fn body(told: &Told, annotation: &Annotation, job: Option<&str>, role: Role) -> 
             @if let Some(job) = job { a href={ "/jobs/" (job) } { "Watch it" } }
             a href={ "/history?name=" (escaped(&record.name)) } { "Its history" }
             a href=(report) { "The report alone" }
-            @for download in DOWNLOADS {
+            @for download in DOWNLOADS.iter().filter(|download| download.is_for(role)) {
                 a href={ "/runs/" (record.id) "/downloads/" (download.name) } download { (download.title) }
             }
         }

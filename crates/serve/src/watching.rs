@@ -101,8 +101,20 @@ fn follow(site: &Arc<Site>, job: &Job) -> Receiver<View> {
 }
 
 fn view(job: &Job) -> View {
-    let plain = |markup: Markup| plain::page(markup.into_string()).into();
-    View { markup: plain(shown(job)), chart: plain(chart(job)), is_over: job.is_over() }
+    View { markup: drawn(shown(job)), chart: drawn(chart(job)), is_over: job.is_over() }
+}
+
+fn drawn(markup: Markup) -> Arc<str> {
+    plain::page(markup.into_string()).into()
+}
+
+/// The same of a job that was seen before: its chart is drawn again where there is something new in it.
+fn view_after(last: (&Job, Arc<str>), job: &Job) -> View {
+    let (before, chart) = last;
+    let past = |job: &Job| job.now.as_ref().map(|now| now.past.last().cloned());
+    let is_same = past(before) == past(job) && before.goes_on == job.goes_on;
+    let chart = if is_same { chart } else { drawn(self::chart(job)) };
+    View { markup: drawn(shown(job)), chart, is_over: job.is_over() }
 }
 
 /// Reads what a job says again and again, as long as it goes on and somebody looks.
@@ -116,7 +128,8 @@ async fn keep_up(site: Arc<Site>, mut last: Job, sender: Sender<View>) {
         // A run whose turn has come has another page: one on which it can be stopped.
         let is_over = job.is_over() || last.waits.is_some() && job.waits.is_none();
         if job != last {
-            sender.send_replace(View { is_over, ..view(&job) });
+            let chart = Arc::clone(&sender.borrow().chart);
+            sender.send_replace(View { is_over, ..view_after((&last, chart), &job) });
             last = job;
         }
         if is_over {

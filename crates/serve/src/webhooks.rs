@@ -4,9 +4,11 @@
 use crate::jobs::{Job, JobId, Kind};
 use crate::site::Site;
 use plimsoll_model::RunId;
+use plimsoll_model::text::one_line;
 use ring::hmac;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
@@ -57,8 +59,14 @@ impl Webhooks {
         if answer.status().is_success() {
             return Ok(());
         }
-        let said = answer.body_mut().with_config().limit(SHOWN).read_to_string().unwrap_or_default();
-        Err(format!("HTTP {}: {}", answer.status(), said.trim()))
+        let mut said = Vec::new();
+        // What cannot be read is not shown.
+        let _ = answer.body_mut().as_reader().take(SHOWN).read_to_end(&mut said);
+        Err(format!(
+            "HTTP {}: {}",
+            answer.status(),
+            one_line(&String::from_utf8_lossy(&said), SHOWN as usize)
+        ))
     }
 }
 

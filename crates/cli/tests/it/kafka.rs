@@ -94,7 +94,7 @@ fn each_message_comes_to_each_subscriber_and_to_one_of_a_group() {
 }
 
 #[test]
-#[ignore = "acceptance: kafka"]
+#[ignore = "acceptance: kafka-clients"]
 fn everything_comes_once_over_tls() {
     let run = Bench::new().run(&format!(
         "name: tls\nplatform: {{ profile: kafka, with: {{ heap: 256m }}, mapping: tls }}\n\
@@ -185,7 +185,7 @@ fn given_up(bench: &Bench) -> u64 {
 /// Two brokers share the lead of the partitions. Then one of them is killed in the middle of a level: its partitions have a copy at the
 /// other one, to which devices and subscribers turn.
 #[test]
-#[ignore = "acceptance: kafka"]
+#[ignore = "acceptance: kafka-clients"]
 fn clients_speak_to_all_brokers_of_a_cluster_and_turn_to_the_one_that_takes_over() {
     let bench = Bench::new();
     let (first, second) = (Ports::free(), Ports::free());
@@ -228,7 +228,7 @@ fn clients_speak_to_all_brokers_of_a_cluster_and_turn_to_the_one_that_takes_over
 /// The broker is killed in the middle of a level, and comes back with what it acknowledged. What another client writes again then counts as
 /// duplicates, each of it, and the report says that they are allowed.
 #[test]
-#[ignore = "acceptance: kafka"]
+#[ignore = "acceptance: kafka-clients"]
 fn duplicates_after_an_unclean_restart_are_counted_and_called_legal() {
     const COPIES: u64 = 7;
     let bench = Bench::new();
@@ -263,7 +263,7 @@ fn duplicates_after_an_unclean_restart_are_counted_and_called_legal() {
 
 /// A broker that lets its clients read so few bytes a second gives records late, and says that it does.
 #[test]
-#[ignore = "acceptance: kafka"]
+#[ignore = "acceptance: kafka-clients"]
 fn a_quota_that_holds_subscribers_back_is_reported() {
     let bench = Bench::new();
     let ports = Ports::free();

@@ -53,6 +53,9 @@ fn what_cannot_be_compared_is_refused() {
         assert_eq!(refused.status, status, "{second}: {}", refused.text);
         assert!(refused.text.contains(why), "{second}: {}", refused.text);
     }
+    // One box alone is no comparison.
+    let alone = bench.post("/jobs", &[("kind", "comparison"), ("scenario", "mine.yaml")]);
+    assert_eq!(alone.status, StatusCode::BAD_REQUEST, "{}", alone.text);
     let many: Vec<(&str, &str)> = (0..queue::MOST_COMPARED + 1).map(|_| ("scenario", "other.yaml")).collect();
     assert_eq!(bench.post("/jobs", &many).status, StatusCode::BAD_REQUEST);
     assert_eq!(bench.site.jobs.at_work(), AtWork::default());

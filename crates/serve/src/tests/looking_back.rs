@@ -31,6 +31,12 @@ fn runs_are_listed_found_and_downloaded() {
         let disposition = answer.headers["content-disposition"].to_str().unwrap();
         assert!(disposition.starts_with("attachment; filename=\"plimsoll.3vk1a81x."), "{disposition}");
     }
+    let of_viewer =
+        |path: &str| bench.ask(Method::GET, path, &[("host", HERE), ("cookie", &bench.viewer())], "");
+    assert_eq!(of_viewer("/runs/3vk1a81x/downloads/bundle").status, StatusCode::FORBIDDEN);
+    assert_eq!(of_viewer("/runs/3vk1a81x/downloads/report").status, StatusCode::OK);
+    assert!(!of_viewer("/runs/3vk1a81x").text.contains("/downloads/bundle"));
+    assert!(bench.get("/runs/3vk1a81x").text.contains("/downloads/bundle"));
     let summary = bench.get("/runs/3vk1a81x/downloads/summary");
     assert_eq!(summary.headers[CONTENT_TYPE], "application/json");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&summary.text).unwrap()["verdict"], "failed");
@@ -43,6 +49,46 @@ fn runs_are_listed_found_and_downloaded() {
         );
     }
     assert_eq!(bench.get("/compare?run=3vk1a81x").status, StatusCode::BAD_REQUEST);
+}
+
+/// A bundle has what the scenario names and the folder has, and says what it does not have.
+#[test]
+fn a_bundle_has_files_of_the_folder_and_of_no_other() {
+    let bench = Bench::new();
+    bench.write("rows.csv", "value\n1\n");
+    let outside = bench.folder.path().parent().unwrap().join("plimsoll-outside.csv");
+    let scenario = format!(
+        "name: x\nmessage:\n  feed:\n    file: rows.csv\nother:\n  feed:\n    file: {}\nmore:\n  feed:\n    file: .plimsoll-serve/tokens\n",
+        outside.display()
+    );
+    let new = NewRun {
+        id: "3vk1a81z".into(),
+        name: "named".into(),
+        scenario,
+        terms: Terms::default(),
+        provenance: Provenance::default(),
+    };
+    let mut writer =
+        RunWriter::begin(&bench.folder.path().join("plimsoll.db"), &new, &Arc::default()).unwrap();
+    writer.end(&RunEnd::Complete).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let request = Request::builder()
+        .uri("/runs/3vk1a81z/downloads/bundle")
+        .header(HOST, HERE)
+        .header(COOKIE, bench.operator())
+        .body(Full::new(Bytes::new()))
+        .unwrap();
+    let packed = runtime.block_on(async {
+        let answer = routes::answer(&bench.site, request).await;
+        assert_eq!(answer.status(), StatusCode::OK);
+        answer.into_body().collect().await.unwrap().to_bytes()
+    });
+    let bundle = plimsoll_runner::bundle::Bundle::open(&packed[..]).unwrap();
+    assert_eq!(bundle.file("rows.csv"), Some("value\n1\n"));
+    let readme = bundle.file("README.md").unwrap();
+    assert!(readme.contains("plimsoll-outside.csv") && readme.contains("was not found"), "{readme}");
+    assert!(readme.contains("`.plimsoll-serve/tokens`, which was not found"), "{readme}");
+    assert_eq!(bundle.file(".plimsoll-serve/tokens"), None);
 }
 
 #[test]

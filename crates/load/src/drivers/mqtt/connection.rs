@@ -195,6 +195,8 @@ impl Connection {
             }
             Timer::WorkDone if self.state == State::Ready && at >= self.busy_until => {
                 let now = io.stream.clock.now();
+                // What the platform said meanwhile was not read: that is no silence of it.
+                self.ping_sent = self.ping_sent.map(|_| now);
                 let lag = self.partial_lag.map(|lag| lag + (now - self.partial_at));
                 self.parse(slot, &[], now, lag, io, events);
                 self.send(slot, io, events);

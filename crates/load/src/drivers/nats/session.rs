@@ -25,7 +25,7 @@ const REQUEST: &str = "r";
 /// The same of questions whether a consumer is there.
 const LOOK: &str = "l";
 /// How often it is asked. The server says nothing of a consumer that was removed to who receives from it.
-const LOOKS: Nanos = Nanos::from_secs(3);
+const LOOKS: Nanos = Nanos::from_secs(5);
 /// After so much silence a client asks whether the platform is there, as client libraries do within minutes.
 const KEEP_ALIVE: Nanos = Nanos::from_secs(60);
 /// The status of an answer where nobody listens to a subject.

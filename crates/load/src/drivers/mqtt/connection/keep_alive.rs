@@ -17,7 +17,8 @@ impl Connection {
 
     pub(super) fn keep_alive(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
         let (now, interval) = (io.stream.clock.now(), self.session.keep_alive());
-        if let Some(sent) = self.ping_sent.filter(|sent| now - *sent >= interval) {
+        let is_late = |sent: &Nanos| now - *sent >= interval && !self.is_busy(now);
+        if let Some(sent) = self.ping_sent.filter(is_late) {
             let reason = format!("PINGREQ was not answered within {}", now - sent);
             return self.failed(slot, reason, io, events);
         }
