@@ -213,7 +213,7 @@ def write():
         "## Needs",
         "",
         f"Each device sends a message every {PERIOD} s, and nobody receives. So 200 million devices send as often as those of the largest",
-        f"load that was published, which had {CONNECT_MINUTES} minutes to connect (HiveMQ; 180 million of its devices only received). A host is a",
+        f"load that was published (HiveMQ). That had {CONNECT_MINUTES} minutes to connect, and 180 million of its devices only received. A host is a",
         f"`{HOST}` of [work A's prices](../cost.md): {processors} processors, {memory // 1024**3} GiB, {price:.2f} USD a month. It has {ADDRESSES} addresses of",
         f"{PORTS:,} ports. {USED * 100:.0f} % of its processors and its memory may be used. The kernel takes 4 KiB for one end of an idle",
         "connection. Intervals are those with all costs at either end of theirs. The platform, the NATS server and the",
