@@ -81,7 +81,7 @@ pub enum FleetError {
     Post(#[from] PostError),
     /// Too few workers are there.
     #[error(
-        "{found} at {server}, and {wanted} are wanted: start `plimsoll worker --join {server}` on more machines{busy}"
+        "{found} at {server}, and {wanted} are wanted: start `plimsoll worker --join {server}` on more machines, with the options that let you in there{busy}"
     )]
     TooFew {
         /// How many are free, for people.

@@ -26,7 +26,7 @@ pub fn run_with_who_is_there(
     {
         progress.warned(&HostCheck::warning(
             "workers",
-            format!("{}: the run goes on without it", lost(&outcome)),
+            format!("{}: the run goes on without it{}", lost(&outcome), among(&options)),
             "",
         ));
         options.resume = Some(Arc::new(resume));
@@ -54,6 +54,16 @@ fn continuation(plan: &Plan, options: &Options, outcome: &Outcome) -> Option<(Re
     }
     let resume = Resume::of(&options.store, &outcome.record.id, plan, &options.inputs).ok()?;
     Some((resume, outcome.record.levels.len()))
+}
+
+/// How many workers it needs for that, and how long it waits for them.
+fn among(options: &Options) -> String {
+    match &options.workers {
+        Some(Wanted { place: Place::At(_, least, wait), .. }) if *least > 1 => {
+            format!(", if {least} workers are there within {} s", wait.as_secs())
+        }
+        _ => String::new(),
+    }
 }
 
 fn lost(outcome: &Outcome) -> &str {

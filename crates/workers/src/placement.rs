@@ -2,6 +2,7 @@
 
 use crate::announcement::Announcement;
 use plimsoll_load::layout::{Layout, Stand};
+use plimsoll_model::text::grouped;
 
 /// Clients of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub struct Demand {
 pub enum Unplaced {
     /// No worker is where the scenario wants one.
     #[error(
-        "no worker is at `{at}`: {there}; start one there with `plimsoll worker --site {at}`, or change `at` in the scenario"
+        "no worker is at `{at}`: {there}; start one there with `plimsoll worker --join SERVER --site {at}`, or change `at` in the scenario"
     )]
     Nobody {
         /// The site or the name.
@@ -40,8 +41,10 @@ pub enum Unplaced {
     },
     /// A worker cannot hold its part.
     #[error(
-        "worker {worker} can hold {room} connections, and its part of the run has {part}: more workers, or a higher limit of open \
-         files there (`ulimit -n`), help"
+        "worker {worker} can hold {} connections, and its part of the run has {}: more workers, or a higher limit of open files there \
+         (`ulimit -n`), help",
+        grouped(*room as f64),
+        grouped(*part as f64)
     )]
     NoRoom {
         /// Its name.
@@ -189,7 +192,9 @@ mod tests {
         assert_eq!(dealt(&workers, devices(3_000, None)), [2, 1]);
         let refused = placed(&workers, &[devices(3_072, None)]).unwrap_err();
         assert_eq!(refused, Unplaced::NoRoom { worker: "b".into(), room: 1_000, part: 1_024 });
-        assert!(refused.to_string().contains("can hold 1000 connections, and its part of the run has 1024"));
+        assert!(
+            refused.to_string().contains("can hold 1,000 connections, and its part of the run has 1,024")
+        );
         let ports = placed(&[worker("a", None, 1, 50_000)], &[devices(28_001, None)]).unwrap_err();
         assert_eq!(ports, Unplaced::NoRoom { worker: "a".into(), room: 28_000, part: 28_001 });
     }

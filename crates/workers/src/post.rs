@@ -227,7 +227,7 @@ impl Carrier {
     }
 
     async fn join(&self) -> Result<Connection, String> {
-        let text = |error: &dyn std::error::Error| error.to_string();
+        let text = |error: &dyn std::error::Error| advised(error.to_string());
         let client = self.options()?.connect(&self.server.url).await.map_err(|error| text(&error))?;
         let most = client.server_info().max_payload;
         if most < LARGEST_FRAME {
@@ -309,10 +309,37 @@ async fn next(subscriber: &mut Option<Subscriber>) -> Option<async_nats::Message
     }
 }
 
+/// Why the server cannot be used, with what to do where that is known.
+fn advised(reason: String) -> String {
+    let lower = reason.to_lowercase();
+    if lower.contains("authorization") || lower.contains("authentication") {
+        // The library says the same twice.
+        return "it does not let us in: give the token, nkey or credentials that it wants (`--nats-token-file FILE` and the like)"
+            .to_owned();
+    }
+    if lower.contains("connection refused") {
+        return "nobody listens there: start it first, as with `nats-server --addr HOST`".to_owned();
+    }
+    reason
+}
+
 fn subject_of(process: ProcessId) -> String {
     format!("{SUBJECTS}.to.{process}")
 }
 
 fn announced() -> String {
     format!("{SUBJECTS}.workers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_refuses_says_what_to_do() {
+        let refused = advised("authorization violation: nats: authorization violation".to_owned());
+        assert!(refused.contains("--nats-token-file") && !refused.contains("violation"), "{refused}");
+        assert!(advised("IO error: Connection refused (os error 111)".to_owned()).contains("nats-server"));
+        assert_eq!(advised("another reason".to_owned()), "another reason");
+    }
 }

@@ -118,8 +118,8 @@ impl Kubernetes {
         check_supported(&plan).map_err(|error| Failure::Usage(error.to_string()))?;
         if plan.populations().any(is_unreachable) {
             return Err(Failure::Usage(format!(
-                "{file}: workers in other pods do not reach a platform on the loopback network, or one that Plimsoll starts: give \
-                 `platform.address` one that they reach, as mqtt://broker.city.svc:1883"
+                "{file}: workers in other pods do not reach a platform on the loopback network, or one that Plimsoll starts: write \
+                 `platform: {{ profile: existing, address: \"mqtt://broker.city.svc:1883\" }}` with an address that they reach"
             )));
         }
         if let Some(unsupported) = unsupported(&plan) {
@@ -139,6 +139,13 @@ impl Kubernetes {
         }
         let clients = memory_of_clients(connections.div_ceil(u64::from(self.workers)), &plan);
         let memory = (BESIDE + UNDER_LOAD * clients.div_ceil(1 << 20)).next_multiple_of(64).max(LEAST_MEMORY);
+        // Without anything under way, and without the program.
+        let least = clients.div_ceil(1 << 20);
+        if let Some(given) = self.memory.filter(|given| *given < least) {
+            return Err(Failure::Usage(format!(
+                "--memory {given}: the connections of a worker alone take {least} MiB: leave it out for {memory}, or use more workers"
+            )));
+        }
         let source = load.source(plan.seed);
         let run = DeployedRun {
             scenario: source.scenario.unwrap_or_default(),

@@ -39,7 +39,7 @@ impl NatsOptions {
         if !known.iter().any(|scheme| url.starts_with(scheme)) {
             let name = url.split('@').next_back().unwrap_or_default();
             return Err(Failure::Usage(format!(
-                "`{name}` is no address of a NATS server: write nats://HOST:4222"
+                "`{name}` is no address of a NATS server: write nats://HOST:4222, or of a run local:3 for three workers on this host"
             )));
         }
         let read = |path: &Option<PathBuf>| path.as_deref().map(secret).transpose();

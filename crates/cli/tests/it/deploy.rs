@@ -146,6 +146,7 @@ fn what_no_cluster_could_run_is_refused() {
         refused(("broker.city.svc", own), &[], "workers in other pods do not reach a platform");
     }
     refused(("devices: 40", "devices: 200000"), &[], "use --workers 4 or more");
+    refused(("devices: 40", "devices: 60000"), &["--memory", "64"], "the connections of a worker alone take");
     refused(("devices: 40", "devices: 40, at: north"), &[], "stand at no site");
     refused(("name: ", "record: { capture: {} }\nname: "), &[], "may not capture packets");
     refused(("name: ", "connection: { source_addresses: [10.9.9.9] }\nname: "), &[], "a pod has one address");
