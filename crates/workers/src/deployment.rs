@@ -73,7 +73,7 @@ pub enum DeploymentError {
     )]
     Namespace(String),
     /// An image that no cluster takes.
-    #[error("`{0}` cannot be an image: write NAME:TAG")]
+    #[error("`{0}` cannot be an image: write NAME:TAG in small letters, or NAME@sha256:DIGEST")]
     Image(String),
     /// A file that a pod cannot find where the scenario looks for it.
     #[error(
@@ -179,13 +179,39 @@ fn check_namespace(name: &str) -> Result<(), DeploymentError> {
     is_name.then_some(()).ok_or_else(|| DeploymentError::Namespace(name.to_owned()))
 }
 
+/// Whether a text names an image (OCI distribution specification 1.1, "Pulling manifests"): host, path, tag and digest.
 fn check_image(image: &str) -> Result<(), DeploymentError> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
-    let is_image = (1..=255).contains(&image.len())
-        && image.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && image.ends_with(|c: char| c.is_ascii_alphanumeric())
-        && !["::", "//", "@@"].iter().any(|twice| image.contains(twice))
-        && image.chars().all(is_part);
+    let is_lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_component = |part: &str| {
+        let ends = [part.bytes().next(), part.bytes().next_back()];
+        ends.iter().all(|end| end.is_some_and(is_lower))
+            && part.bytes().all(|byte| is_lower(byte) || b"._-".contains(&byte))
+    };
+    let is_host = |part: &str| {
+        let is_marked = part == "localhost" || part.contains(['.', ':']);
+        is_marked && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".:-".contains(&byte))
+    };
+    let is_tag = |tag: &str| {
+        let begins = tag.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_');
+        begins
+            && tag.len() <= 128
+            && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+    };
+    let is_digest = |digest: &str| {
+        let is_hexadecimal = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        digest
+            .strip_prefix("sha256:")
+            .is_some_and(|hash| hash.len() == 64 && hash.bytes().all(is_hexadecimal))
+    };
+    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
+    let (path, last) = name.rsplit_once('/').map_or((None, name), |(path, last)| (Some(path), last));
+    let (last, tag) = last.split_once(':').map_or((last, None), |(last, tag)| (last, Some(tag)));
+    let components: Vec<&str> = path.iter().flat_map(|path| path.split('/')).chain([last]).collect();
+    let is_name = components
+        .iter()
+        .enumerate()
+        .all(|(place, part)| is_component(part) || place == 0 && components.len() > 1 && is_host(part));
+    let is_image = image.len() <= 255 && is_name && tag.is_none_or(is_tag) && digest.is_none_or(is_digest);
     is_image.then_some(()).ok_or_else(|| DeploymentError::Image(image.to_owned()))
 }
 
@@ -634,7 +660,32 @@ mod tests {
             let error = refused(&|deployment| deployment.namespace = name.to_owned());
             assert_eq!(error, DeploymentError::Namespace(name.to_owned()));
         }
-        for image in ["", "a b", "a\n", ":x", "a::", "a//b", "a:"] {
+        let digest = format!("sha256:{}", "0a".repeat(32));
+        for image in [
+            "plimsoll".to_owned(),
+            "plimsoll:0.2.0".into(),
+            "registry.example.org:5000/team/load-test_1:V1".into(),
+            "localhost/plimsoll".into(),
+            format!("plimsoll:1@{digest}"),
+            format!("registry.example.org/plimsoll@{digest}"),
+        ] {
+            assert_eq!(check_image(&image), Ok(()), "{image}");
+        }
+        for image in [
+            "",
+            "a b",
+            "a\n",
+            ":x",
+            "a::",
+            "a//b",
+            "a:",
+            "Foo/Bar:1",
+            "x:y:z",
+            "x@sha256:12",
+            "http://a/b",
+            "a/b:5000/c",
+            "-a",
+        ] {
             let error = refused(&|deployment| deployment.nats_image = image.to_owned());
             assert_eq!(error, DeploymentError::Image(image.to_owned()));
         }
