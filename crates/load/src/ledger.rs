@@ -1,5 +1,5 @@
 //! What became of every message of this shard's devices: exact, for any number of subscribers, and with memory only
-//! for what is still outstanding or was lost.
+//! for what is still outstanding or was lost, and for the order of each row in which messages come.
 
 mod message;
 

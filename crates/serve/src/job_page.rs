@@ -144,9 +144,9 @@ fn headline(job: &Job, now: &Now) -> Markup {
         } @else if !job.goes_on {
             "The " (job.kind.word()) " has ended"
             @if job.has_report { ": " a href={ "/jobs/" (job.id) "/report" } { "its result" } }
-            @else if job.kind != Kind::Run { " without a report: its runs are in the list of runs" }
-            @else if !now.run.is_empty() { ": " a href={ "/runs/" (now.run) } { "its result" } }
-            @else if let Some(code) = job.exit { " without a result (exit code " (code) ")" }
+            @else if now.run.is_empty() { @if let Some(code) = job.exit { " without a result (exit code " (code) ")" } }
+            @else if job.kind == Kind::Run { ": " a href={ "/runs/" (now.run) } { "its result" } }
+            @else { " without a report: its runs are in the list of runs" }
         } @else if let Some(level) = &now.level {
             "Level " (level.number) @if let Some(of) = level.of { " of " (of) } ": " (level.load)
         } @else if now.step.is_empty() {
@@ -338,6 +338,12 @@ mod tests {
         let sweep = Job { kind: Kind::Sweep, has_report: true, ..job(false, None) };
         let swept = shown(&sweep).into_string();
         assert!(swept.contains("The sweep has ended") && swept.contains("/report\""), "{swept}");
+        // One that could not begin has no runs, and says how it ended.
+        let failed = shown(&Job { kind: Kind::Comparison, ..job(false, None) }).into_string();
+        assert!(failed.contains("without a result (exit code 104)"), "{failed}");
+        let now = Now { run: "3vk1a81x".into(), ..Now::default() };
+        let stopped = shown(&Job { kind: Kind::Comparison, ..job(false, Some(now)) }).into_string();
+        assert!(stopped.contains("without a report") && !stopped.contains("href"), "{stopped}");
         let begun = shown(&job(true, None)).into_string();
         assert!(begun.contains("The run begins"), "{begun}");
         let viewer = body(&job(true, None), Role::Viewer).into_string();

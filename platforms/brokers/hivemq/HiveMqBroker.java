@@ -38,9 +38,8 @@ public final class HiveMqBroker {
     if (arguments.length > 2) {
       Keys.keep(Path.of(arguments[1]), Path.of(arguments[2]), folder.resolve("keys.jks"));
     }
-    // What no setting of the file reaches: by default 50 messages are under way to a client at once (with 65,535, it delivers none), and of
-    // those at QoS 0 that wait for one
-    // which reads slowly, all but 1,000 are dropped.
+    // What no setting of the file reaches. By default, 50 messages are under way to a client at once; with 65,535, it delivers none. Of those
+    // at QoS 0 that wait for a client which reads slowly, all but 1,000 are dropped by default.
     InternalConfigurations.MAX_INFLIGHT_WINDOW_SIZE_MESSAGES = 10_000;
     InternalConfigurations.NOT_WRITABLE_QUEUE_SIZE.set(1_000_000);
     Path data = Files.createDirectories(folder.resolve("data"));
