@@ -12,21 +12,8 @@ pub fn notify(
     body: &[u8],
     events: &mut Vec<Event>,
 ) {
-    // All of a batch came together; its bytes are counted once.
-    let mut content = body.len() as u32;
-    let any = contents.each_marker(body, &mut |marker| {
-        let content = std::mem::take(&mut content);
-        events.push(Event::Received {
-            subscriber,
-            marker: Some(marker),
-            at,
-            lag,
-            retained: false,
-            content,
-            partition: 0,
-        });
-    });
-    if !any {
+    if !notify_marked(contents, subscriber, (at, lag), body, events) {
+        let content = body.len() as u32;
         events.push(Event::Received {
             subscriber,
             marker: None,
@@ -37,4 +24,20 @@ pub fn notify(
             partition: 0,
         });
     }
+}
+
+/// Tells of every message with a marker, and returns whether there was one.
+pub fn notify_marked(
+    contents: &Contents,
+    subscriber: u32,
+    (at, lag): (Nanos, Option<Nanos>),
+    body: &[u8],
+    events: &mut Vec<Event>,
+) -> bool {
+    // All of a batch came together; its bytes are counted once.
+    let mut content = body.len() as u32;
+    contents.each_marker(body, &mut |marker| {
+        let (marker, content) = (Some(marker), std::mem::take(&mut content));
+        events.push(Event::Received { subscriber, marker, at, lag, retained: false, content, partition: 0 });
+    })
 }

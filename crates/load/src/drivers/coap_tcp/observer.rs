@@ -13,7 +13,7 @@ use crate::drivers::readiness::Ready;
 use crate::drivers::stream::{Backoff, StreamIo};
 use crate::drivers::timers::Timers;
 use crate::drivers::{DriverContext, Part};
-use crate::notification::notify;
+use crate::notification::{notify, notify_marked};
 use crate::run_context::View;
 use crate::share::Share;
 use plimsoll_codec::coap::stream;
@@ -142,20 +142,7 @@ impl Notices<'_> {
         // What the resource holds at registration is no notification, unless it is a message of this run that did not
         // come before.
         if is_news {
-            let (mut size, subscriber) = (content.len() as u32, self.subscriber);
-            let events = &mut self.events;
-            self.contents.each_marker(content, &mut |marker| {
-                let (marker, content) = (Some(marker), std::mem::take(&mut size));
-                events.push(Event::Received {
-                    subscriber,
-                    marker,
-                    at,
-                    lag,
-                    retained: false,
-                    content,
-                    partition: 0,
-                });
-            });
+            notify_marked(self.contents, self.subscriber, (at, lag), content, &mut self.events);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::drivers::coap::channel::Peer;
 use crate::drivers::coap::endpoint::Incoming;
 use crate::drivers::readiness::Ready;
 use crate::drivers::words;
-use crate::notification::notify;
+use crate::notification::{notify, notify_marked};
 use plimsoll_codec::coap::{Kind, Message, code, observe, option};
 use plimsoll_model::Nanos;
 use std::hash::{DefaultHasher, Hasher};
@@ -137,19 +137,7 @@ impl ObserverDriver {
         } else if news == News::Changed {
             // What the resource holds at registration (RFC 7641 section 3.1) is no notification, unless it is a message of
             // this run that did not come before.
-            let mut content = message.payload.len() as u32;
-            self.contents.each_marker(message.payload, &mut |marker| {
-                let (marker, content) = (Some(marker), std::mem::take(&mut content));
-                events.push(Event::Received {
-                    subscriber,
-                    marker,
-                    at,
-                    lag,
-                    retained: false,
-                    content,
-                    partition: 0,
-                });
-            });
+            notify_marked(&self.contents, subscriber, (at, lag), message.payload, events);
         }
         if asked {
             self.registered(slot, events);
