@@ -9,6 +9,9 @@ use std::collections::VecDeque;
 /// The rate is that of so much time before now.
 const RECENT: Nanos = Nanos::from_secs(2);
 
+/// What comes within so much time is of one sample, whose parts come from each thread singly.
+const TOGETHER: Nanos = Nanos::from_millis(500);
+
 /// Figures of the level that goes on: of its warm-up, and from the beginning of its hold on of that alone.
 #[derive(Clone, Debug, Default)]
 pub struct SoFar {
@@ -40,8 +43,10 @@ pub(crate) struct Gathering {
     errors: u64,
     completed: u64,
     in_hold: bool,
-    /// How many had come to their end at some times before now.
+    /// How many had come to their end, at the beginning and when something of the level had come.
     completions: VecDeque<(Nanos, u64)>,
+    /// Whether something has come since.
+    has_news: bool,
 }
 
 impl Gathering {
@@ -58,6 +63,7 @@ impl Gathering {
             completed: 0,
             in_hold: false,
             completions: VecDeque::new(),
+            has_news: true,
         }
     }
 
@@ -70,6 +76,7 @@ impl Gathering {
                 .into_iter()
                 .for_each(|histogram| *histogram = Histogram::new());
         }
+        self.has_news = true;
         self.completed += part.counts.completed;
         if self.in_hold && part.sample.is_none() {
             return;
@@ -88,16 +95,25 @@ impl Gathering {
 
     /// What is to be shown at that time of the run's clock.
     pub fn told(&mut self, now: Nanos) -> SoFar {
-        self.completions.push_back((now, self.completed));
-        while self.completions.len() > 2 && self.completions.get(1).is_some_and(|(at, _)| *at <= now - RECENT)
+        // What has come is of the time until now; of the time after that, nothing is known yet.
+        if std::mem::take(&mut self.has_news) {
+            let so_far = self.completions.len();
+            match self.completions.back_mut() {
+                Some((at, completed)) if so_far > 1 && now < *at + TOGETHER => *completed = self.completed,
+                _ => self.completions.push_back((now, self.completed)),
+            }
+        }
+        let last = self.completions.back().map_or(now, |(at, _)| *at);
+        while self.completions.len() > 2
+            && self.completions.get(1).is_some_and(|(at, _)| *at <= last - RECENT)
         {
             self.completions.pop_front();
         }
         let rate = self
             .completions
             .front()
-            .filter(|(at, _)| *at < now)
-            .map(|(at, completed)| (self.completed - completed) as f64 / (now - *at).as_secs_f64());
+            .filter(|(at, _)| *at < last)
+            .map(|(at, completed)| (self.completed - completed) as f64 / (last - *at).as_secs_f64());
         let in_time = |times: &Histogram| times.quantile(self.q).map(|tail| tail <= self.bound);
         SoFar {
             rate,
@@ -121,6 +137,29 @@ mod tests {
         seen.record_n(Nanos::from_millis(millis), 2000);
         let counts = Counts { completed, refused: 1, ..Counts::default() };
         SamplePart { population: 0, level: 0, sample, counts, histograms: vec![(metric, seen)] }
+    }
+
+    /// A warm-up comes as one part at its end.
+    #[test]
+    fn what_comes_together_is_no_peak_and_what_has_not_come_is_no_zero() {
+        let mut gathering = Gathering::new(&Terms::default(), Nanos::from_secs(10));
+        for tenth in 0..20 {
+            assert_eq!(gathering.told(Nanos::from_millis(100 * tenth)).rate, None);
+        }
+        let mut after = |time: Nanos, completed: Option<u64>| {
+            completed.iter().for_each(|count| gathering.add(&part(None, *count, Metric::PublishTime, 1)));
+            gathering.told(time).rate
+        };
+        let mut at = |second: i64, completed: Option<u64>| after(Nanos::from_secs(second), completed);
+        assert_eq!(at(2, Some(8_000)), Some(4_000.0));
+        assert_eq!((at(3, Some(4_000)), at(4, Some(4_000))), (Some(4_000.0), Some(4_000.0)));
+        assert_eq!((at(5, Some(0)), at(6, Some(0)), at(7, None)), (Some(2_000.0), Some(0.0), Some(0.0)));
+        // Two threads, whose parts of a sample come 0.1 s apart.
+        for second in 8..12 {
+            after(Nanos::from_secs(second), Some(2_000));
+            let both = after(Nanos::from_millis(second * 1000 + 100), Some(2_000));
+            assert!(second < 10 || both == Some(4_000.0), "{second}: {both:?}");
+        }
     }
 
     #[test]

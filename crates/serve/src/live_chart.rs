@@ -19,7 +19,13 @@ pub fn chart(past: &[Moment]) -> Markup {
     };
     let time = || Axis::span(&format!("Time since the run began ({unit})"), 0.0, last.at / seconds);
     let path = |of: fn(&Moment) -> Option<f64>| -> Path {
-        past.iter().map(|moment| (moment.at / seconds, of(moment))).collect()
+        // A level has no line to the next one.
+        let levels = past.chunk_by(|one, next| one.level == next.level);
+        let end = |level: &[Moment]| level.last().map(|last| (last.at / seconds, None));
+        let line = |level: &[Moment]| -> Path {
+            level.iter().map(|moment| (moment.at / seconds, of(moment))).chain(end(level)).collect()
+        };
+        levels.flat_map(line).collect()
     };
     let panel = |name: &str, paths: &[&Path]| {
         let values = paths.iter().flat_map(|path| path.iter()).filter_map(|(_, value)| *value);
@@ -32,7 +38,7 @@ pub fn chart(past: &[Moment]) -> Markup {
     let times = panel("Time (ms)", &[&p50, &p99]).height(OTHERS);
     let times = times.series(Series::new("median", Ink::Curve(1)).line(p50));
     let used = path(|moment| moment.processors);
-    let processors = panel("Processors of the platform", &[&used]).height(OTHERS);
+    let processors = panel("Processors", &[&used]).height(OTHERS);
     let caption = "What is offered and what comes to its end, times of the level so far, and the platform's processors on this host.";
     Chart::new("chart-live", caption)
         .panel(rates.series(Series::new("achieved", Ink::Curve(0)).line(rate)))
@@ -79,8 +85,7 @@ mod tests {
             (0..30).map(|second| moment(second, (second > 3).then_some(1 + second as usize / 20))).collect();
         let drawn = chart(&past).into_string();
         // Also panels of what is not known yet, so that nothing moves when it is.
-        for part in ["level 1", "level 2", "Throughput (/s)", "Time (ms)", "Processors of", "offered", "p99"]
-        {
+        for part in ["level 1", "level 2", "Throughput (/s)", "Time (ms)", "Processors", "offered", "p99"] {
             assert!(drawn.contains(part), "{part}: {drawn}");
         }
         assert!(!drawn.contains("<script"), "{drawn}");
